@@ -1,0 +1,241 @@
+"""The loop IR, as data: what lowering makes, the scheduler groups and code generation prints as LLVM.
+
+Two levels. *Operations* (`ComputedBuffer`, `Extern`) say how each buffer is made, one at a time. *Kernels* are the
+scheduler's result: a nest of outer loops, run in parallel, around stages that run in order for each outer point.
+
+What holds: a body is flat SSA in the order it was recorded; an operand is the index of an earlier instruction;
+loads and stores address elements of a named buffer by one integer expression over loop variables, size symbols and
+indirect symbols. All sizes and strides count elements and may be symbolic. A store is the only effect of a body,
+besides checks. Within one kernel no buffer is loaded at an element that another outer point stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from broadloom.dtypes import DType
+from broadloom.errors import Location
+from broadloom.graph.ir import Constant
+from broadloom.symbolic import Size, Symbol
+
+# ---- buffers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where element (i0, i1, ...) lies: offset + sum(i * stride), in elements."""
+
+    shape: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    offset: Size = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of memory. `kind`: "input" and "output" belong to the caller, number `position`; "workspace" is
+    planned by the memory plan; "constant" is emitted into the module's read-only data."""
+
+    name: str
+    dtype: DType
+    layout: Layout
+    kind: Literal["input", "output", "workspace", "constant"]
+    position: int = -1
+    constant: Constant | None = None
+    aligned: bool = True
+
+
+# ---- bodies -----------------------------------------------------------------------------------------------------
+
+Operand = int  # index of an earlier instruction of the same body
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    buffer: str
+    index: Size
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """mode "add" accumulates into memory (scatter); "set" overwrites."""
+
+    buffer: str
+    index: Size
+    value: Operand
+    mode: Literal["set", "add"] = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Literalv:
+    """A constant scalar, by bit pattern (little-endian bytes of the dtype)."""
+
+    dtype: DType
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """The value of an integer expression over loop variables and sizes, as `dtype` (int64 unless proven)."""
+
+    index: Size
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A pointwise op of the op table on scalars: `add`, `exp`, `where`, `cast`, ... Operand dtypes are already
+    what the op's type rule asks for."""
+
+    op: str
+    args: tuple[Operand, ...]
+    dtype: DType
+    attrs: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Indirect:
+    """Binds `symbol` to a run-time index: a negative value gets `size` added once, then 0 <= index < size is
+    checked; a failure reports `site` of the program's site table with (index as given, size)."""
+
+    value: Operand
+    size: Size
+    symbol: Symbol
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Folds `value` into accumulator `name` of the kernel over this stage's loops. For argmax/argmin the
+    accumulator is (value, position), `position` being the linear index operand; the first extremum wins and nan
+    counts as one, as in NumPy."""
+
+    name: str
+    value: Operand
+    position: Operand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """As `Reduce`, and yields the accumulator's value after this iteration: a cumulative op. Its stage runs its
+    loops in order."""
+
+    name: str
+    value: Operand
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """The final value of an accumulator of an earlier stage (for argmax/argmin, the position)."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """The instructions `body` run only where `mask` holds (so their loads stay in bounds); the value is the
+    last of them there and `other` elsewhere. Padding and shifted windows use it."""
+
+    mask: Operand
+    body: Body
+    other: Operand
+    dtype: DType
+
+
+Instruction = Load | Store | Literalv | IndexValue | Compute | Indirect | Reduce | Running | Accumulated | Masked
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Recorded instructions, in order. Within a `Masked` body, operand k counts through the enclosing body first:
+    ids below `base` are the enclosing body's, `base` is where this body's own ids begin."""
+
+    instructions: tuple[Instruction, ...]
+    base: int = 0
+
+
+# ---- operations -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for variable in range(extent)`; the variable is a symbol with range [0, extent - 1]."""
+
+    variable: Symbol
+    extent: Size
+
+
+ReductionKind = Literal["sum", "prod", "max", "min", "fmax", "fmin", "any", "all", "xor", "argmax", "argmin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """`dtype` is both the type of the fold and of its result (int64 position for argmax/argmin, whose compared
+    values have `value_dtype`)."""
+
+    name: str
+    kind: ReductionKind
+    dtype: DType
+    value_dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`for loops: body`. Without loops, the body runs once per outer point."""
+
+    loops: tuple[Loop, ...]
+    body: Body
+    sequential: bool = False  # Running inside: iterations in order
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """For every point of `outer` (any order, in parallel unless `serial`): accumulators start at their identity,
+    then the stages run in order."""
+
+    name: str
+    outer: tuple[Loop, ...]
+    stages: tuple[Stage, ...]
+    accumulators: tuple[Accumulator, ...] = ()
+    serial: bool = False  # scatter with possibly equal indices
+    origins: tuple[str, ...] = ()  # op names fused here, for the report
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """A library call: BLAS or LAPACK. Operands are buffers in layouts the routine takes."""
+
+    name: str
+    routine: str  # "gemm", "getrf", "getrs", "potrf", "trtrs", ...
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    attrs: tuple[tuple[str, object], ...] = ()
+    site: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a run-time failure is reported with: `code` "index" gives IndexError, "linalg" LinAlgError,
+    "value" ValueError, "memory" MemoryError. `op`, `axis` and the user's line complete the message."""
+
+    code: Literal["index", "linalg", "value", "memory"]
+    op: str
+    axis: int
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What code generation takes: buffers, kernels and library calls in order, and the site table. `inputs` and
+    `outputs` of the graph are the buffers of these kinds; a written input is a buffer of kind "input" that a
+    kernel stores to."""
+
+    name: str
+    symbols: tuple[Symbol, ...]  # size symbols: bound at entry from the inputs' sizes and strides
+    bindings: tuple[tuple[Symbol, int, Literal["size", "stride", "value"], int], ...]  # symbol, input, what, axis
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Kernel | Extern, ...]
+    sites: tuple[Site, ...] = ()

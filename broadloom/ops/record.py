@@ -1,0 +1,76 @@
+"""The op record: everything that is mathematics about an op stands in one `Op`.
+
+What goes in: a name, the core signature as a function of the attributes, the type rule, the NumPy reference
+kernel, traits and sample inputs. What comes out: a frozen `Op`, entered in `ops.table.OPS`.
+
+What holds: an operand's shape is loop dims followed by core dims; loop dims broadcast. Attributes speak only of
+core dims and count axes from the end, so a new axis in front of every operand never changes an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from broadloom.dtypes import DType
+from broadloom.ops.signature import Signature
+
+
+class Trait(Enum):
+    """What passes may ask of an op."""
+
+    POINTWISE = "pointwise"  # signature is (),()->(): no core dims
+    REDUCTION = "reduction"
+    SCAN = "scan"
+    VIEW = "view"  # an index map of its operand, no arithmetic
+    CREATION = "creation"  # no array operand
+    CONTRACTION = "contraction"  # matmul and its kin
+    GATHER = "gather"
+    SCATTER = "scatter"
+    LINALG = "linalg"
+    MAY_RAISE = "may_raise"  # an effect: dead-code elimination keeps it
+    COMMUTATIVE = "commutative"
+    CHEAP = "cheap"  # costs no more than a load: recompute rather than store
+    EXPENSIVE = "expensive"  # transcendental or division: never inlined into a window of readers
+
+
+Attrs = Mapping[str, Any]  # values: int, bool, str, None, DType, Size, and tuples of these
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample call for the generated tests: core shapes of the operands and the attributes.
+
+    `low`/`high` bound the generated real values where the op's domain is bounded (log: low > 0).
+    """
+
+    core_shapes: tuple[tuple[int, ...], ...]
+    attrs: Attrs = field(default_factory=dict)
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One op. `reference(*arrays, **attrs)` is the NumPy kernel on whole operands (loop dims included) and is
+    the definition of the op's meaning; it returns an ndarray or a tuple of them, with exactly the inferred
+    shape and dtype."""
+
+    name: str
+    doc: str
+    signature: Callable[[Attrs], Signature]
+    result_dtypes: Callable[[tuple[DType, ...], Attrs], tuple[DType, ...]]  # raises DTypeError for an empty cell
+    reference: Callable[..., Any]
+    arity: int | None  # None: variadic (concat, stack)
+    attr_names: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    samples: tuple[Sample, ...] = ()
+    sample_dtypes: tuple[tuple[DType, ...], ...] = ()  # operand dtype tuples with a non-empty cell, for the tests
+
+    def has(self, trait: Trait) -> bool:
+        return trait in self.traits
+
+    def __str__(self) -> str:
+        return self.name
