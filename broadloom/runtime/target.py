@@ -1,0 +1,141 @@
+"""The machine we generate code for, and the road from LLVM text to object bytes.
+
+What goes in: LLVM IR text and a `Target`. What comes out: a relocatable object (position independent, so that it
+links both into this process and into a shared library), or assembly text. What holds: every module is verified
+before any pass runs, since LLVM's passes may crash the process on a malformed one; each module lives in a context
+of its own, so nothing accumulates over many compilations; an equal (text, target, level) gives equal bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from broadloom.errors import CodegenError
+
+LEVELS = (0, 1, 2, 3)
+DEFAULT_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code is generated for. `features` is LLVM's list ("+avx2,+fma,-avx512f"); `vector_bits` is the widest
+    vector register that pays.
+
+    >>> t = host()
+    >>> t.vector_bits in (128, 256, 512), t.triple.count("-") >= 2
+    (True, True)
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    has_fma: bool
+    vector_bits: int
+
+    def __str__(self) -> str:
+        return f"{self.triple}, {self.cpu}, {self.vector_bits}-bit vectors{', fma' if self.has_fma else ''}"
+
+    def lanes(self, bits: int) -> int:
+        """How many elements of `bits` bits one vector register holds, at least 1."""
+        return max(1, self.vector_bits // max(8, bits))
+
+
+def toolchain_version() -> str:
+    """The versions that decide what bytes come out: llvmlite's and LLVM's.
+
+    >>> toolchain_version().startswith("llvmlite ")
+    True
+    """
+    return f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+@cache
+def _initialise_native() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def host() -> Target:
+    """The machine this process runs on. Raises `CodegenError` where LLVM has no target for it."""
+    _initialise_native()
+    triple = llvm.get_process_triple()
+    features: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    architecture = triple.split("-")[0]
+    if architecture in ("x86_64", "amd64"):
+        has_fma = features.get("fma", False)
+        bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+    else:  # AArch64's fmadd and 128-bit NEON are part of the base architecture
+        has_fma, bits = architecture in ("aarch64", "arm64"), 128
+    return Target(triple, llvm.get_host_cpu_name(), text, has_fma, bits)
+
+
+def _machine(target: Target, level: int) -> Any:
+    if level not in LEVELS:
+        raise CodegenError("unknown optimisation level", got=level, allowed=", ".join(map(str, LEVELS)))
+    _initialise_native()
+    try:
+        description = llvm.Target.from_triple(target.triple)
+        # The small code model, not llvmlite's default for JITs (large): its calls go through the linker's stubs, and
+        # the same object can become part of a shared library.
+        return description.create_target_machine(
+            cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
+        )
+    except RuntimeError as error:
+        raise CodegenError("LLVM has no code generator for this target", got=target.triple) from error
+
+
+def parse(text: str, target: Target) -> Any:
+    """The verified LLVM module of `text`, in a context of its own. Raises `CodegenError` with LLVM's message."""
+    _initialise_native()
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise CodegenError("LLVM refused a generated module", got=str(error).strip()) from error
+    module.triple = target.triple
+    return module
+
+
+def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
+    module = parse(text, target)
+    machine = _machine(target, level)
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(level)
+    options.loop_vectorization = level >= 1
+    # Kernels come as plain loops: straight-line (SLP) vectorisation finds next to nothing in them and costs time;
+    # unrolling beyond the vectoriser's own interleaving only makes code larger.
+    options.slp_vectorization = False
+    options.loop_unrolling = level >= 3
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def emit_object(text: str, target: Target, level: int = DEFAULT_LEVEL) -> bytes:
+    """Compiles LLVM IR text to a relocatable object.
+
+    Level 0 does not optimise, 1 compiles fast but still vectorises loops, 2 is the default, 3 unrolls as well.
+
+    >>> emit_object("define i32 @f() { ret i32 1 }", host())[:4]
+    b'\\x7fELF'
+
+    Raises `CodegenError` when the text does not parse or verify, or the level is unknown.
+    """
+    module, machine = _optimised(text, target, level)
+    try:
+        return bytes(machine.emit_object(module))
+    except RuntimeError as error:
+        raise CodegenError("LLVM could not emit an object", got=str(error)) from error
+
+
+def assembly(text: str, target: Target | None = None, level: int = DEFAULT_LEVEL) -> str:
+    """The assembly text of a module, for reading and for tests."""
+    module, machine = _optimised(text, target if target is not None else host(), level)
+    return str(machine.emit_assembly(module))
