@@ -52,6 +52,9 @@ Operand = int  # index of an earlier instruction of the same body
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """One element. Where `dtype` is not the buffer's, the memory is reinterpreted and `index` counts elements of
+    `dtype` (a view through another dtype)."""
+
     buffer: str
     index: Size
     dtype: DType
@@ -136,11 +139,13 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """The instructions `body` run only where `mask` holds (so their loads stay in bounds); the value is the
-    last of them there and `other` elsewhere. Padding and shifted windows use it."""
+    """The instructions `body` run only where `mask` holds (so their loads stay in bounds); the result is `value`
+    there (an operand of the masked body or of an enclosing one) and `other` elsewhere. Padding and shifted windows
+    use it."""
 
     mask: Operand
     body: Body
+    value: Operand
     other: Operand
     dtype: DType
 
@@ -162,7 +167,8 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`for variable in range(extent)`; the variable is a symbol with range [0, extent - 1]."""
+    """`for variable in range(extent)`; the variable is a symbol with range [0, extent - 1]. The extent of a stage's
+    loop may depend on outer variables (the last chunk of a split reduction is shorter: `min(chunk, n - c*chunk)`)."""
 
     variable: Symbol
     extent: Size

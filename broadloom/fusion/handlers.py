@@ -1,0 +1,284 @@
+"""Handlers of loop bodies: a body is run with a handler, and the handler decides what running means.
+
+What goes in: a `Body`, or the inner function that makes one. What comes out: with `Recording`, a body as data; with
+`replay`, any handler's own result - dependencies, costs, a changed body - from the same instructions.
+
+What holds: the handler is an argument, never a global. Equal pure instructions are recorded once; a load is shared
+only while no store to its buffer lies between; `Indirect` and stores are effects and always kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broadloom.dtypes import DType
+from broadloom.fusion.ir import (
+    Accumulated,
+    Body,
+    Compute,
+    IndexValue,
+    Indirect,
+    Instruction,
+    Literalv,
+    Load,
+    Masked,
+    Operand,
+    Reduce,
+    Running,
+    Store,
+)
+from broadloom.symbolic import Size, Symbol, substitute
+
+
+class Handler(Protocol):
+    """What a body may ask for. Values are whatever the handler makes them."""
+
+    def load(self, buffer: str, index: Size, dtype: DType) -> Any: ...
+    def store(self, buffer: str, index: Size, value: Any, mode: str) -> None: ...
+    def literal(self, dtype: DType, data: bytes) -> Any: ...
+    def index_value(self, index: Size, dtype: DType) -> Any: ...
+    def compute(self, op: str, args: tuple[Any, ...], dtype: DType, attrs: tuple[tuple[str, object], ...]) -> Any: ...
+    def indirect(self, value: Any, size: Size, site: int) -> Symbol: ...
+    def reduce(self, name: str, value: Any, position: Any | None) -> None: ...
+    def running(self, name: str, value: Any, dtype: DType) -> Any: ...
+    def accumulated(self, name: str, dtype: DType) -> Any: ...
+    def masked(self, mask: Any, inner: Callable[[Handler], Any], other: Any, dtype: DType) -> Any: ...
+
+
+class Recording:
+    """The handler that keeps what it is asked for, as flat SSA."""
+
+    def __init__(self, parent: Recording | None = None) -> None:
+        self.parent = parent
+        self.base = parent.size if parent is not None else 0
+        self.instructions: list[Instruction] = []
+        self._known: dict[Instruction, Operand] = {}
+        self._loads: dict[str, list[Load]] = {}
+        self._names = parent._names if parent is not None else [0]
+
+    @property
+    def size(self) -> int:
+        return self.base + len(self.instructions)
+
+    def body(self) -> Body:
+        return Body(tuple(self.instructions), self.base)
+
+    def _find(self, instruction: Instruction) -> Operand | None:
+        recording: Recording | None = self
+        while recording is not None:
+            found = recording._known.get(instruction)
+            if found is not None:
+                return found
+            recording = recording.parent
+        return None
+
+    def _effect(self, instruction: Instruction) -> Operand:
+        self.instructions.append(instruction)
+        return self.size - 1
+
+    def _pure(self, instruction: Instruction) -> Operand:
+        found = self._find(instruction)
+        if found is None:
+            found = self._effect(instruction)
+            self._known[instruction] = found
+        return found
+
+    def load(self, buffer: str, index: Size, dtype: DType) -> Operand:
+        instruction = Load(buffer, index, dtype)
+        operand = self._pure(instruction)
+        self._loads.setdefault(buffer, []).append(instruction)
+        return operand
+
+    def store(self, buffer: str, index: Size, value: Operand, mode: str = "set") -> None:
+        for stale in self._loads.pop(buffer, ()):
+            self._known.pop(stale, None)
+        self._effect(Store(buffer, index, value, mode))  # type: ignore[arg-type]
+
+    def literal(self, dtype: DType, data: bytes) -> Operand:
+        return self._pure(Literalv(dtype, data))
+
+    def index_value(self, index: Size, dtype: DType) -> Operand:
+        return self._pure(IndexValue(index, dtype))
+
+    def compute(
+        self, op: str, args: tuple[Operand, ...], dtype: DType, attrs: tuple[tuple[str, object], ...] = ()
+    ) -> Operand:
+        return self._pure(Compute(op, args, dtype, attrs))
+
+    def indirect(self, value: Operand, size: Size, site: int) -> Symbol:
+        # The same value checked against the same size at the same site is one check and one symbol.
+        for known in self.instructions:
+            if isinstance(known, Indirect) and (known.value, known.size, known.site) == (value, size, site):
+                return known.symbol
+        symbol = Symbol(f"t{self._names[0]}", 0, size - 1)
+        self._names[0] += 1
+        self._effect(Indirect(value, size, symbol, site))
+        return symbol
+
+    def reduce(self, name: str, value: Operand, position: Operand | None = None) -> None:
+        self._effect(Reduce(name, value, position))
+
+    def running(self, name: str, value: Operand, dtype: DType) -> Operand:
+        return self._effect(Running(name, value, dtype))
+
+    def accumulated(self, name: str, dtype: DType) -> Operand:
+        return self._pure(Accumulated(name, dtype))
+
+    def masked(self, mask: Operand, inner: Callable[[Any], Operand], other: Operand, dtype: DType) -> Operand:
+        nested = type(self)(self)
+        value = inner(nested)
+        return self._pure(Masked(mask, nested.body(), value, other, dtype))
+
+
+def replay(
+    body: Body,
+    handler: Handler,
+    *,
+    symbols: Mapping[Symbol, Size] | None = None,
+    buffers: Mapping[str, str] | None = None,
+    accumulators: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Run `body` with `handler`, index expressions rewritten by `symbols` and names by the two other maps; the
+    values of the instructions, in order (None for effects)."""
+    return _Replay(dict(symbols or {}), buffers or {}, accumulators or {}).run(body, handler, [])
+
+
+@dataclass(slots=True)
+class _Replay:
+    symbols: dict[Symbol, Size]
+    buffers: Mapping[str, str]
+    accumulators: Mapping[str, str]
+
+    def index(self, index: Size) -> Size:
+        return substitute(index, self.symbols) if self.symbols else index
+
+    def buffer(self, name: str) -> str:
+        return self.buffers.get(name, name)
+
+    def accumulator(self, name: str) -> str:
+        return self.accumulators.get(name, name)
+
+    def run(self, body: Body, handler: Handler, outer: list[Any]) -> list[Any]:
+        values = outer[: body.base]
+        for instruction in body.instructions:
+            values.append(self.step(instruction, handler, values))
+        return values
+
+    def step(self, instruction: Instruction, h: Handler, v: list[Any]) -> Any:
+        match instruction:
+            case Compute(op, args, dtype, attrs):
+                return h.compute(op, tuple([v[a] for a in args]), dtype, attrs)
+            case Load(buffer, index, dtype):
+                return h.load(self.buffer(buffer), self.index(index), dtype)
+            case Store(buffer, index, value, mode):
+                return h.store(self.buffer(buffer), self.index(index), v[value], mode)
+            case Literalv(dtype, data):
+                return h.literal(dtype, data)
+            case IndexValue(index, dtype):
+                return h.index_value(self.index(index), dtype)
+            case Indirect(value, size, symbol, site):
+                self.symbols[symbol] = h.indirect(v[value], self.index(size), site)
+                return None
+            case Reduce(name, value, position):
+                return h.reduce(self.accumulator(name), v[value], None if position is None else v[position])
+            case Running(name, value, dtype):
+                return h.running(self.accumulator(name), v[value], dtype)
+            case Accumulated(name, dtype):
+                return h.accumulated(self.accumulator(name), dtype)
+            case Masked(mask, body, value, other, dtype):
+                return h.masked(v[mask], lambda nested: self.run(body, nested, v)[value], v[other], dtype)
+
+
+# ---- questions about a body -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One load or store: which element of which buffer, seen as which dtype, in which mode."""
+
+    buffer: str
+    index: Size
+    dtype: DType | None
+    mode: str  # "load", "set", "add"
+
+
+def instructions_of(body: Body) -> list[Instruction]:
+    """All instructions, those of masked bodies after the one that holds them."""
+    result: list[Instruction] = []
+    for instruction in body.instructions:
+        result.append(instruction)
+        if isinstance(instruction, Masked):
+            result.extend(instructions_of(instruction.body))
+    return result
+
+
+def accesses(body: Body) -> list[Access]:
+    """Loads and stores of a body, in order."""
+    found = []
+    for instruction in instructions_of(body):
+        match instruction:
+            case Load(buffer, index, dtype):
+                found.append(Access(buffer, index, dtype, "load"))
+            case Store(buffer, index, _, mode):
+                found.append(Access(buffer, index, None, mode))
+    return found
+
+
+def count_ops(body: Body) -> int:
+    """How many `Compute` instructions a body holds."""
+    return sum(isinstance(i, Compute) for i in instructions_of(body))
+
+
+def may_raise(body: Body) -> bool:
+    """Whether the body holds a run-time check."""
+    return any(isinstance(i, Indirect) for i in instructions_of(body))
+
+
+def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
+    """The earlier instructions of the same body that an instruction uses, inside its masked body too."""
+    match instruction:
+        case Compute(_, args, _, _):
+            return args
+        case Store(_, _, value, _) | Indirect(value, _, _, _) | Running(_, value, _):
+            return (value,)
+        case Reduce(_, value, position):
+            return (value,) if position is None else (value, position)
+        case Masked(mask, body, value, other, _):
+            inner = [value, *(o for i in body.instructions for o in operands_of(i))]
+            return (mask, other, *(o for o in inner if o < body.base))
+    return ()
+
+
+def index_of(instruction: Instruction) -> Size | None:
+    """The index expression of an instruction, if it has one."""
+    match instruction:
+        case Load(_, index, _) | Store(_, index, _, _) | IndexValue(index, _):
+            return index
+        case Indirect(_, size, _, _):
+            return size
+    return None
+
+
+def without_dead(body: Body, dead_stores: frozenset[str] = frozenset()) -> Body:
+    """The body without stores to `dead_stores` and without pure instructions that nothing needs."""
+    live: set[Operand] = set()
+    for operand in range(len(body.instructions) - 1, -1, -1):
+        instruction = body.instructions[operand]
+        match instruction:
+            case Store(buffer, _, _, _):
+                effect = buffer not in dead_stores
+            case Masked(_, inner, _, _, _):
+                effect = may_raise(inner)
+            case _:
+                effect = isinstance(instruction, Indirect | Reduce | Running)
+        if effect or operand in live:
+            live.add(operand)
+            live.update(operands_of(instruction))
+    pruned = Recording()
+    player = _Replay({}, {}, {})
+    values: list[Any] = []
+    for operand, instruction in enumerate(body.instructions):
+        values.append(player.step(instruction, pruned, values) if operand in live else None)
+    return pruned.body()
