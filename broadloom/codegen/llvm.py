@@ -1,0 +1,789 @@
+"""The typed builder of LLVM text (opaque pointers).
+
+What goes in: calls that name instructions, on `Val`s that carry their LLVM type. What comes out: the text of a
+module, the same text for the same calls.
+
+What holds: every emit checks the types of its operands and raises `VerifyError` on a mismatch, because LLVM's
+own reaction to an ill-typed module may be to end the process; a value of type `<n x t>` is taken wherever a `t` is;
+a block ends in exactly one terminator; names are allotted in order of emission.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from broadloom.codegen.types import float_literal
+from broadloom.errors import VerifyError
+
+
+@dataclass(frozen=True, slots=True)
+class Val:
+    """An SSA value or constant: its LLVM type and its text.
+
+    >>> str(Val("i64", "%x"))
+    'i64 %x'
+    """
+
+    type: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+# ---- types --------------------------------------------------------------------------------------------------------
+
+_CLASSES: dict[str, tuple[str, int]] = {"ptr": ("p", 64)}
+_CLASSES |= {t: ("f", w) for t, w in (("half", 16), ("bfloat", 16), ("float", 32), ("double", 64))}
+_VECTORS: dict[str, tuple[str, int]] = {}
+
+
+def vector(element: str, lanes: int) -> str:
+    """The type of `lanes` elements; one lane is the element itself.
+
+    >>> vector("float", 8), vector("i1", 1)
+    ('<8 x float>', 'i1')
+    """
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def element_of(type_: str) -> str:
+    """The element type of a vector, or the scalar type itself."""
+    return _split(type_)[0]
+
+
+def lanes_of(type_: str) -> int:
+    """The lanes of a vector; 1 for a scalar."""
+    return _split(type_)[1]
+
+
+def like(type_: str, element: str) -> str:
+    """`element` with the lanes of `type_`.
+
+    >>> like("<4 x float>", "i1"), like("float", "i1")
+    ('<4 x i1>', 'i1')
+    """
+    return vector(element, _split(type_)[1])
+
+
+def _split(type_: str) -> tuple[str, int]:
+    if type_[0] != "<":
+        return type_, 1
+    found = _VECTORS.get(type_)
+    if found is None:
+        lanes, element = type_[1:-1].split(" x ", 1)
+        found = _VECTORS[type_] = (element, int(lanes))
+    return found
+
+
+def _class(type_: str) -> tuple[str, int]:
+    """("i" | "f" | "p" | "?", bits of the element)."""
+    found = _CLASSES.get(type_)
+    if found is None:
+        element = _split(type_)[0]
+        if element in _CLASSES:
+            found = _CLASSES[element]
+        elif element[0] == "i" and element[1:].isdigit():
+            found = ("i", int(element[1:]))
+        else:
+            found = ("?", 0)
+        _CLASSES[type_] = found
+    return found
+
+
+# ---- constants ----------------------------------------------------------------------------------------------------
+
+
+def constant(type_: str, text: str) -> Val:
+    """A constant; on a vector type the same in every lane.
+
+    >>> str(constant("<4 x i32>", "7"))
+    '<4 x i32> splat (i32 7)'
+    """
+    element, lanes = _split(type_)
+    return Val(type_, text if lanes == 1 else f"splat ({element} {text})")
+
+
+def const_int(type_: str, value: int) -> Val:
+    """An integer constant of `type_`, wrapped to its width.
+
+    >>> str(const_int("i8", 255)), str(const_int("i1", 1))
+    ('i8 -1', 'i1 true')
+    """
+    kind, bits = _class(type_)
+    _check(kind == "i", "const_int", type_)
+    if bits == 1:
+        return constant(type_, "true" if value & 1 else "false")
+    value &= (1 << bits) - 1
+    return constant(type_, str(value - (1 << bits) if value >> (bits - 1) else value))
+
+
+def const_float(type_: str, value: float) -> Val:
+    """A float constant: `value` rounded to `type_`.
+
+    >>> str(const_float("float", 0.1))
+    'float 0x3FB99999A0000000'
+    """
+    from_double = {"half": ("<e", "<H"), "float": ("<f", "<I"), "double": ("<d", "<Q")}
+    element = _split(type_)[0]
+    _check(element in from_double, "const_float", type_)
+    packed, unsigned = from_double[element]
+    bits = struct.unpack(unsigned, struct.pack(packed, value))[0]
+    return constant(type_, float_literal(element, bits))
+
+
+def const_bits(type_: str, bits: int) -> Val:
+    """A float constant by bit pattern (see `types.float_literal`)."""
+    element = _split(type_)[0]
+    _check(_class(type_)[0] == "f", "const_bits", type_)
+    return constant(type_, float_literal(element, bits))
+
+
+def i1(value: bool) -> Val:
+    return Val("i1", "true" if value else "false")
+
+
+def i8(value: int) -> Val:
+    return const_int("i8", value)
+
+
+def i32(value: int) -> Val:
+    return const_int("i32", value)
+
+
+def i64(value: int) -> Val:
+    return const_int("i64", value)
+
+
+NULL = Val("ptr", "null")
+
+
+def _check(ok: bool, what: str, *got: object) -> None:
+    if not ok:
+        raise VerifyError(f"ill-typed LLVM instruction {what}", got=", ".join(map(str, got)))
+
+
+def is_constant(value: Val) -> bool:
+    """Whether the value is a literal, known when the text is made."""
+    return value.text[0] not in "%@"
+
+
+# ---- functions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: LLVM type, name, attributes such as "noalias align 64"."""
+
+    type: str
+    name: str
+    attributes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a call needs: `name` with its sigil, return type, parameter types."""
+
+    name: str
+    result: str
+    params: tuple[str, ...]
+    varargs: bool = False
+
+    @property
+    def pointer(self) -> Val:
+        return Val("ptr", self.name)
+
+
+class Block:
+    """A basic block: a label, and lines until a terminator."""
+
+    __slots__ = ("label", "lines", "terminated")
+
+    def __init__(self, label: str) -> None:
+        self.label, self.lines, self.terminated = label, list[str](), False
+
+
+class Phi:
+    """A phi under construction; `value` may be used at once, `add` supplies its incoming edges."""
+
+    __slots__ = ("block", "incoming", "position", "value")
+
+    def __init__(self, value: Val, block: Block, position: int) -> None:
+        self.value, self.block, self.position = value, block, position
+        self.incoming: list[tuple[str, str]] = []
+
+    def add(self, value: Val, block: Block) -> None:
+        """The value that arrives from `block`."""
+        _check(value.type == self.value.type, "phi", self.value, value)
+        self.incoming.append((value.text, block.label))
+        edges = ", ".join(f"[ {v}, %{label} ]" for v, label in self.incoming)
+        self.block.lines[self.position] = f"  {self.value.text} = phi {self.value.type} {edges}"
+
+
+_INT_OPS = frozenset(("add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor"))
+_FLOAT_OPS = frozenset(("fadd", "fsub", "fmul", "fdiv", "frem"))
+_ICMP = frozenset(("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"))
+_FCMP = frozenset(("oeq", "one", "olt", "ole", "ogt", "oge", "ord", "ueq", "une", "ult", "ule", "ugt", "uge", "uno"))
+_CASTS: dict[str, tuple[str, str, int]] = {  # name: (class in, class out, sign of the change of width; 2: free)
+    "trunc": ("i", "i", -1),
+    "zext": ("i", "i", 1),
+    "sext": ("i", "i", 1),
+    "fptrunc": ("f", "f", -1),
+    "fpext": ("f", "f", 1),
+    "fptosi": ("f", "i", 2),
+    "fptoui": ("f", "i", 2),
+    "sitofp": ("i", "f", 2),
+    "uitofp": ("i", "f", 2),
+    "ptrtoint": ("p", "i", 2),
+    "inttoptr": ("i", "p", 2),
+}
+# Intrinsics by name: class of the first operand, then one letter an operand: T its type, 1 an i1 constant.
+_INTRINSICS: dict[str, str] = {
+    **dict.fromkeys(("fabs", "sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "roundeven", "round"), "fT"),
+    **dict.fromkeys(("copysign", "maxnum", "minnum", "maximum", "minimum"), "fTT"),
+    **dict.fromkeys(("fma", "fmuladd"), "fTTT"),
+    **dict.fromkeys(("ctpop", "bswap", "bitreverse"), "iT"),
+    **dict.fromkeys(("ctlz", "cttz", "abs"), "iT1"),
+    **dict.fromkeys(("smax", "smin", "umax", "umin", "sadd.sat", "uadd.sat", "ssub.sat", "usub.sat"), "iTT"),
+    **dict.fromkeys(("fshl", "fshr"), "iTTT"),
+    **{f"{s}{op}.with.overflow": "iTT" for s in "su" for op in ("add", "sub", "mul")},
+    **dict.fromkeys(("fptosi.sat", "fptoui.sat"), "fT"),
+    **{f"vector.reduce.{n}": "iT" for n in ("add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin")},
+    **{f"vector.reduce.{n}": "fT" for n in ("fmax", "fmin", "fmaximum", "fminimum")},
+}
+_MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+def mangle(type_: str) -> str:
+    """The suffix of an overloaded intrinsic's name.
+
+    >>> mangle("<4 x float>"), mangle("i32")
+    ('v4f32', 'i32')
+    """
+    element, lanes = _split(type_)
+    return ("" if lanes == 1 else f"v{lanes}") + _MANGLED.get(element, element)
+
+
+class FunctionBuilder:
+    """Builds one function. `params` are its arguments; a new builder stands at the end of the block `entry`."""
+
+    def __init__(self, module: ModuleBuilder, ref: Function, header: str, params: Sequence[Param]) -> None:
+        self.module, self.ref, self._header = module, ref, header
+        self.params = tuple(Val(p.type, f"%{p.name}") for p in params)
+        self._count = self._labels = 0
+        self.entry = Block("entry")
+        self.blocks: list[Block] = [self.entry]
+        self.current = self.entry
+        self._lines = self.entry.lines
+
+    # -- blocks and control flow --
+
+    def block(self, name: str = "b") -> Block:
+        """A new block, placed into the function by `at`."""
+        self._labels += 1
+        return Block(f"{name}.{self._labels}")
+
+    def at(self, block: Block) -> None:
+        """Continue at the end of `block`; a block is placed behind all others when first used."""
+        if block is not self.entry and block not in self.blocks:
+            self.blocks.append(block)
+        self.current, self._lines = block, block.lines
+
+    def emit(self, line: str) -> None:
+        """One instruction as text, for what has no method; the caller answers for its types."""
+        if self.current.terminated:
+            raise VerifyError("instruction behind a terminator", got=line)
+        self._lines.append("  " + line)
+
+    def value(self, type_: str, text: str) -> Val:
+        """A new value of `type_` defined by the instruction `text`."""
+        self._count += 1
+        name = f"%t{self._count}"
+        if self.current.terminated:
+            raise VerifyError("instruction behind a terminator", got=text)
+        self._lines.append(f"  {name} = {text}")
+        return Val(type_, name)
+
+    def _end(self, line: str) -> None:
+        self.emit(line)
+        self.current.terminated = True
+
+    def br(self, target: Block, metadata: str = "") -> None:
+        self._end(f"br label %{target.label}{metadata}")
+
+    def cond_br(self, condition: Val, then: Block, otherwise: Block, metadata: str = "") -> None:
+        _check(condition.type == "i1", "br", condition)
+        self._end(f"br i1 {condition.text}, label %{then.label}, label %{otherwise.label}{metadata}")
+
+    def ret(self, value: Val | None = None) -> None:
+        got = "void" if value is None else value.type
+        _check(got == self.ref.result, "ret", got, self.ref.result)
+        self._end("ret void" if value is None else f"ret {value.type} {value.text}")
+
+    def unreachable(self) -> None:
+        self._end("unreachable")
+
+    def phi(self, type_: str, *incoming: tuple[Val, Block]) -> Phi:
+        """A phi of the current block; phis come before all else in a block."""
+        value = self.value(type_, f"phi {type_}")
+        phi = Phi(value, self.current, len(self._lines) - 1)
+        for v, source in incoming:
+            phi.add(v, source)
+        return phi
+
+    # -- arithmetic --
+
+    def binary(self, opcode: str, x: Val, y: Val, flags: str = "") -> Val:
+        """Any two-operand arithmetic instruction; `flags` such as "nuw nsw" or "reassoc"."""
+        t = x.type
+        kind = _class(t)[0]
+        if y.type != t or opcode not in (_FLOAT_OPS if kind == "f" else _INT_OPS) or kind not in "if":
+            _check(False, opcode, x, y)
+        return self.value(
+            t, f"{opcode} {flags} {t} {x.text}, {y.text}" if flags else f"{opcode} {t} {x.text}, {y.text}"
+        )
+
+    def add(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("add", x, y, flags)
+
+    def sub(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("sub", x, y, flags)
+
+    def mul(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("mul", x, y, flags)
+
+    def sdiv(self, x: Val, y: Val) -> Val:
+        return self.binary("sdiv", x, y)
+
+    def udiv(self, x: Val, y: Val) -> Val:
+        return self.binary("udiv", x, y)
+
+    def srem(self, x: Val, y: Val) -> Val:
+        return self.binary("srem", x, y)
+
+    def urem(self, x: Val, y: Val) -> Val:
+        return self.binary("urem", x, y)
+
+    def shl(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("shl", x, y, flags)
+
+    def lshr(self, x: Val, y: Val) -> Val:
+        return self.binary("lshr", x, y)
+
+    def ashr(self, x: Val, y: Val) -> Val:
+        return self.binary("ashr", x, y)
+
+    def and_(self, x: Val, y: Val) -> Val:
+        return self.binary("and", x, y)
+
+    def or_(self, x: Val, y: Val) -> Val:
+        return self.binary("or", x, y)
+
+    def xor(self, x: Val, y: Val) -> Val:
+        return self.binary("xor", x, y)
+
+    def not_(self, x: Val) -> Val:
+        """All bits flipped; for i1 the logical not."""
+        return self.binary("xor", x, const_int(x.type, -1))
+
+    def neg(self, x: Val) -> Val:
+        """Integer negation, wrapping."""
+        return self.binary("sub", const_int(x.type, 0), x)
+
+    def fadd(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("fadd", x, y, flags)
+
+    def fsub(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("fsub", x, y, flags)
+
+    def fmul(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("fmul", x, y, flags)
+
+    def fdiv(self, x: Val, y: Val, flags: str = "") -> Val:
+        return self.binary("fdiv", x, y, flags)
+
+    def fneg(self, x: Val) -> Val:
+        """Flips the sign bit, of nans too."""
+        _check(_class(x.type)[0] == "f", "fneg", x)
+        return self.value(x.type, f"fneg {x.type} {x.text}")
+
+    def icmp(self, predicate: str, x: Val, y: Val) -> Val:
+        """Integer or pointer comparison: eq ne slt sle sgt sge ult ule ugt uge."""
+        _check(x.type == y.type and _class(x.type)[0] in "ip" and predicate in _ICMP, f"icmp {predicate}", x, y)
+        return self.value(like(x.type, "i1"), f"icmp {predicate} {x.type} {x.text}, {y.text}")
+
+    def fcmp(self, predicate: str, x: Val, y: Val) -> Val:
+        """Float comparison: o.. is false and u.. true when an operand is nan; ord, uno."""
+        _check(x.type == y.type and _class(x.type)[0] == "f" and predicate in _FCMP, f"fcmp {predicate}", x, y)
+        return self.value(like(x.type, "i1"), f"fcmp {predicate} {x.type} {x.text}, {y.text}")
+
+    def select(self, condition: Val, x: Val, y: Val) -> Val:
+        """x where the condition holds, else y; both are evaluated."""
+        ok = x.type == y.type and condition.type in ("i1", like(x.type, "i1"))
+        _check(ok, "select", condition, x, y)
+        return self.value(x.type, f"select {condition}, {x}, {y}")
+
+    # -- conversions --
+
+    def cast(self, opcode: str, x: Val, type_: str) -> Val:
+        """trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp ptrtoint inttoptr, lane by lane."""
+        source, target, change = _CASTS[opcode]
+        (ka, wa), (kb, wb) = _class(x.type), _class(type_)
+        ok = ka == source and kb == target and lanes_of(x.type) == lanes_of(type_)
+        _check(ok and (change == 2 or (wb - wa) * change > 0), opcode, x, type_)
+        return self.value(type_, f"{opcode} {x} to {type_}")
+
+    def trunc(self, x: Val, type_: str) -> Val:
+        return self.cast("trunc", x, type_)
+
+    def zext(self, x: Val, type_: str) -> Val:
+        return self.cast("zext", x, type_)
+
+    def sext(self, x: Val, type_: str) -> Val:
+        return self.cast("sext", x, type_)
+
+    def fptrunc(self, x: Val, type_: str) -> Val:
+        return self.cast("fptrunc", x, type_)
+
+    def fpext(self, x: Val, type_: str) -> Val:
+        return self.cast("fpext", x, type_)
+
+    def fptosi(self, x: Val, type_: str) -> Val:
+        return self.cast("fptosi", x, type_)
+
+    def fptoui(self, x: Val, type_: str) -> Val:
+        return self.cast("fptoui", x, type_)
+
+    def sitofp(self, x: Val, type_: str) -> Val:
+        return self.cast("sitofp", x, type_)
+
+    def uitofp(self, x: Val, type_: str) -> Val:
+        return self.cast("uitofp", x, type_)
+
+    def bitcast(self, x: Val, type_: str) -> Val:
+        """The same bits as another type of the same total width."""
+        if x.type == type_:
+            return x
+        (ka, wa), (kb, wb) = _class(x.type), _class(type_)
+        ok = ka in "if" and kb in "if" and wa * lanes_of(x.type) == wb * lanes_of(type_)
+        _check(ok, "bitcast", x, type_)
+        return self.value(type_, f"bitcast {x} to {type_}")
+
+    def int_cast(self, x: Val, type_: str, signed: bool) -> Val:
+        """Widens or narrows an integer; the value itself where the type is already right."""
+        wa, wb = _class(x.type)[1], _class(type_)[1]
+        if wa == wb:
+            _check(x.type == type_, "int_cast", x, type_)
+            return x
+        return self.cast("trunc" if wb < wa else "sext" if signed else "zext", x, type_)
+
+    def freeze(self, x: Val) -> Val:
+        return self.value(x.type, f"freeze {x}")
+
+    # -- vectors and aggregates --
+
+    def splat(self, x: Val, lanes: int) -> Val:
+        """`x` in every lane."""
+        type_ = vector(x.type, lanes)
+        if lanes == 1:
+            return x
+        if is_constant(x):
+            return constant(type_, x.text)
+        one = self.value(type_, f"insertelement {type_} poison, {x}, i64 0")
+        mask = f"<{lanes} x i32> zeroinitializer"
+        return self.value(type_, f"shufflevector {one}, {type_} poison, {mask}")
+
+    def extract(self, x: Val, lane: Val | int) -> Val:
+        """One lane of a vector."""
+        index = i64(lane) if isinstance(lane, int) else lane
+        _check(lanes_of(x.type) > 1 and _class(index.type)[0] == "i", "extractelement", x, index)
+        return self.value(element_of(x.type), f"extractelement {x}, {index}")
+
+    def insert(self, x: Val, element: Val, lane: Val | int) -> Val:
+        """The vector with one lane replaced."""
+        index = i64(lane) if isinstance(lane, int) else lane
+        _check(element_of(x.type) == element.type and lanes_of(x.type) > 1, "insertelement", x, element)
+        return self.value(x.type, f"insertelement {x}, {element}, {index}")
+
+    def shuffle(self, x: Val, y: Val, lanes: Sequence[int]) -> Val:
+        """Lanes picked from x then y by constant numbers."""
+        _check(x.type == y.type and lanes_of(x.type) > 1, "shufflevector", x, y)
+        mask = ", ".join(f"i32 {k}" for k in lanes)
+        type_ = f"<{len(lanes)} x {element_of(x.type)}>"
+        return self.value(type_, f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>")
+
+    def extract_value(self, x: Val, index: int, type_: str) -> Val:
+        """Member `index`, of type `type_`, of a struct value."""
+        _check(x.type[0] == "{", "extractvalue", x)
+        return self.value(type_, f"extractvalue {x}, {index}")
+
+    # -- memory --
+
+    def alloca(self, type_: str, count: int = 1, align: int = 0) -> Val:
+        """Stack memory, allocated in the entry block whatever the current block is."""
+        self._count += 1
+        name = f"%t{self._count}"
+        many = f", i64 {count}" if count != 1 else ""
+        self.entry.lines.insert(0, f"  {name} = alloca {type_}{many}{f', align {align}' if align else ''}")
+        return Val("ptr", name)
+
+    def gep(self, type_: str, base: Val, *indices: Val, flags: str = "inbounds") -> Val:
+        """The address of an element, in steps of `type_`."""
+        ok = base.type == "ptr" and all(_class(i.type)[0] == "i" and lanes_of(i.type) == 1 for i in indices)
+        _check(ok and len(indices) > 0, "getelementptr", base, *indices)
+        tail = ", ".join(map(str, indices))
+        return self.value("ptr", f"getelementptr {flags + ' ' if flags else ''}{type_}, ptr {base.text}, {tail}")
+
+    def load(self, type_: str, address: Val, align: int = 0, metadata: str = "") -> Val:
+        """`metadata` is ready text such as ", !alias.scope !3"."""
+        _check(address.type == "ptr" and (_class(type_)[0] != "?" or type_[0] in "{["), "load", type_, address)
+        return self.value(type_, f"load {type_}, ptr {address.text}{f', align {align}' if align else ''}{metadata}")
+
+    def store(self, x: Val, address: Val, align: int = 0, metadata: str = "") -> None:
+        _check(address.type == "ptr" and x.type != "void", "store", x, address)
+        self.emit(f"store {x}, ptr {address.text}{f', align {align}' if align else ''}{metadata}")
+
+    # -- calls --
+
+    def call(self, function: Function, *args: Val, attributes: str = "") -> Val:
+        """The call's value; for a void function a value of type void that nothing may use."""
+        fixed = tuple(a.type for a in args[: len(function.params)])
+        ok = fixed == function.params and (len(args) == len(fixed) or function.varargs)
+        _check(ok, f"call {function.name}{function.params}", *args)
+        spelled = function.result
+        if function.varargs:
+            spelled += f" ({', '.join((*function.params, '...'))})"
+        text = f"call {spelled} {function.name}({', '.join(map(str, args))}){' ' + attributes if attributes else ''}"
+        if function.result == "void":
+            self.emit(text)
+            return Val("void", "%void")
+        return self.value(function.result, text)
+
+    def call_pointer(self, pointer: Val, result: str, *args: Val) -> Val:
+        """A call through a function pointer."""
+        _check(pointer.type == "ptr", "call", pointer)
+        text = f"call {result} {pointer.text}({', '.join(map(str, args))})"
+        if result == "void":
+            self.emit(text)
+            return Val("void", "%void")
+        return self.value(result, text)
+
+    def intrinsic(self, name: str, *args: Val, result: str | None = None) -> Val:
+        """`llvm.<name>` on the arguments, declared on the way: `b.intrinsic("fabs", x)` calls `llvm.fabs.f32` for a
+        float x. `result` is needed by the saturating float-to-int conversions alone."""
+        spec = _INTRINSICS.get(name)
+        t, r = args[0].type, args[0].type
+        if spec is None or len(spec) - 1 != len(args) or _class(t)[0] != spec[0]:
+            _check(False, f"intrinsic {name} (see the table of known intrinsics)", *args)
+        for letter, arg in zip(spec[1:], args, strict=True):
+            _check(arg.type == (t if letter == "T" else "i1"), f"intrinsic {name}", *args)
+        suffix = mangle(t)
+        if name in ("fptosi.sat", "fptoui.sat"):
+            r = t if result is None else result
+            _check(_class(r)[0] == "i" and lanes_of(r) == lanes_of(t), f"intrinsic {name}", r)
+            suffix = f"{mangle(r)}.{suffix}"
+        elif name.startswith("vector.reduce."):
+            r = element_of(t)
+        elif name.endswith(".with.overflow"):
+            r = f"{{ {t}, {like(t, 'i1')} }}"
+        return self.call(self.module.declare(f"llvm.{name}.{suffix}", r, tuple(a.type for a in args)), *args)
+
+    # -- structured control flow --
+
+    def for_loop(
+        self,
+        start: Val,
+        end: Val,
+        body: Callable[..., Sequence[Val] | None],
+        carried: Sequence[Val] = (),
+        *,
+        step: Val | int = 1,
+        flags: str = "nsw",
+        name: str = "loop",
+        metadata: str = "",
+    ) -> tuple[Val, ...]:
+        """`for i in range(start, end, step)`, step positive: `body(i, *carried)` returns the next carried values; the
+        last ones are returned. `flags` go to the counter's increment, `metadata` to the back edge."""
+        _check(start.type == end.type and _class(start.type)[0] == "i", "for_loop", start, end)
+        head, inside, out = self.block(name), self.block(name + ".body"), self.block(name + ".end")
+        before = self.current
+        self.br(head)
+        self.at(head)
+        counter = self.phi(start.type, (start, before))
+        phis = [self.phi(v.type, (v, before)) for v in carried]
+        self.cond_br(self.icmp("slt", counter.value, end), inside, out)
+        self.at(inside)
+        result = body(counter.value, *(p.value for p in phis)) or ()
+        stride = const_int(start.type, step) if isinstance(step, int) else step
+        counter.add(self.add(counter.value, stride, flags), self.current)
+        for phi, new in zip(phis, result, strict=True):
+            phi.add(new, self.current)
+        self.br(head, metadata)
+        self.at(out)
+        return tuple(p.value for p in phis)
+
+    def if_then(
+        self,
+        condition: Val,
+        then: Callable[[], Sequence[Val] | None],
+        otherwise: Callable[[], Sequence[Val] | None] | None = None,
+    ) -> tuple[Val, ...]:
+        """Runs one of two branches; both return as many values, which are joined. A branch that ends in a
+        terminator of its own (a return) takes no part in the join."""
+        yes, no, out = self.block("then"), self.block("else"), self.block("join")
+        self.cond_br(condition, yes, no)
+        arms = []
+        for block, run in ((yes, then), (no, otherwise)):
+            self.at(block)
+            values = tuple((run() if run is not None else None) or ())
+            if not self.current.terminated:
+                arms.append((values, self.current))
+                self.br(out)
+        self.at(out)
+        if not arms:
+            self.unreachable()
+            return ()
+        if len(arms) == 1:
+            return arms[0][0]
+        (a, from_a), (b, from_b) = arms
+        return tuple(self.phi(x.type, (x, from_a), (y, from_b)).value for x, y in zip(a, b, strict=True))
+
+    def __str__(self) -> str:
+        lines = [self._header]
+        for block in self.blocks:
+            if not block.terminated:
+                raise VerifyError("block without a terminator", got=f"{block.label} of {self.ref.name}")
+            lines.append(f"{block.label}:")
+            lines.extend(block.lines)
+        lines.append("}\n")
+        return "\n".join(lines)
+
+
+# ---- modules ------------------------------------------------------------------------------------------------------
+
+
+class ModuleBuilder:
+    """Builds one module: globals, declarations, functions and metadata, each once, in order of first use.
+
+    >>> m = ModuleBuilder("m")
+    >>> f = m.function("twice", "i32", [Param("i32", "x")])
+    >>> f.ret(f.add(f.params[0], f.params[0]))
+    >>> print(m, end="")
+    ; module m
+    define i32 @twice(i32 %x) {
+    entry:
+      %t1 = add i32 %x, %x
+      ret i32 %t1
+    }
+    """
+
+    def __init__(
+        self, name: str, *, triple: str = "", data_layout: str = "", features: frozenset[str] = frozenset()
+    ) -> None:
+        self.name, self.triple, self.data_layout, self.features = name, triple, data_layout, features
+        self._functions: dict[str, FunctionBuilder] = {}
+        self._declarations: dict[str, tuple[Function, str]] = {}
+        self._globals: dict[str, str] = {}
+        self._data: dict[tuple[bytes, int], Val] = {}
+        self._metadata: list[str] = []
+        self._nodes: dict[str, str] = {}
+
+    def function(
+        self,
+        name: str,
+        result: str,
+        params: Sequence[Param] = (),
+        *,
+        linkage: str = "",
+        attributes: str = "",
+    ) -> FunctionBuilder:
+        """Defines a function; raises `VerifyError` when the name is taken."""
+        if name in self._functions:
+            raise VerifyError("function defined twice", got=name)
+        spelled = ", ".join(" ".join(x for x in (p.type, p.attributes, f"%{p.name}") if x) for p in params)
+        head = " ".join(x for x in ("define", linkage, result, f"@{name}({spelled})", attributes, "{") if x)
+        ref = Function(f"@{name}", result, tuple(p.type for p in params))
+        builder = FunctionBuilder(self, ref, head, params)
+        self._functions[name] = builder
+        return builder
+
+    def helper(
+        self,
+        name: str,
+        result: str,
+        params: Sequence[Param],
+        build: Callable[[FunctionBuilder], None],
+        attributes: str = "alwaysinline nounwind",
+    ) -> Function:
+        """The function `name`, built by `build` at its first use: internal and inlined everywhere."""
+        found = self._functions.get(name)
+        if found is None:
+            found = self.function(name, result, params, linkage="internal", attributes=attributes)
+            build(found)
+        return found.ref
+
+    def declare(
+        self, name: str, result: str, params: Sequence[str], *, attributes: str = "", varargs: bool = False
+    ) -> Function:
+        """Declares an external function or intrinsic; again with the same type is the same function."""
+        found = self._declarations.get(name)
+        ref = Function(f"@{name}", result, tuple(params), varargs)
+        if found is None:
+            found = self._declarations[name] = (ref, attributes)
+        elif found[0] != ref:
+            raise VerifyError(f"{name} declared with two types", got=ref, allowed=str(found[0]))
+        return found[0]
+
+    def global_(self, name: str, type_: str, initializer: str, *, align: int = 0, kind: str = "constant") -> Val:
+        """Private read-only data (or kind="global") with a ready initializer text."""
+        if name not in self._globals:
+            tail = f", align {align}" if align else ""
+            self._globals[name] = f"@{name} = private unnamed_addr {kind} {type_} {initializer}{tail}"
+        return Val("ptr", f"@{name}")
+
+    def data(self, data: bytes, align: int = 64) -> Val:
+        """Read-only bytes; equal bytes are one global."""
+        found = self._data.get((data, align))
+        if found is None:
+            escaped = "".join(_ESCAPED[x] for x in data)
+            found = self.global_(f"data.{len(self._data)}", f"[{len(data)} x i8]", f'c"{escaped}"', align=align)
+            self._data[data, align] = found
+        return found
+
+    def table(self, name: str, type_: str, texts: Sequence[str], *, align: int = 64) -> Val:
+        """A read-only array of `type_` with these element texts, once per name."""
+        return self.global_(
+            name, f"[{len(texts)} x {type_}]", f"[{', '.join(f'{type_} {t}' for t in texts)}]", align=align
+        )
+
+    def metadata(self, text: str, *, distinct: bool = False) -> str:
+        """The number (`!3`) of the metadata node `!{text}`; in a distinct node "self" stands for its own number."""
+        if not distinct and text in self._nodes:
+            return self._nodes[text]
+        number = f"!{len(self._metadata)}"
+        body = f"!{{{text.replace('self', number)}}}"
+        self._metadata.append(f"{number} = {'distinct ' if distinct else ''}{body}")
+        if not distinct:
+            self._nodes[text] = number
+        return number
+
+    def __str__(self) -> str:
+        parts = [f"; module {self.name}\n"]
+        if self.data_layout:
+            parts.append(f'target datalayout = "{self.data_layout}"\n')
+        if self.triple:
+            parts.append(f'target triple = "{self.triple}"\n')
+        parts.extend(g + "\n" for g in self._globals.values())
+        for name, (ref, attributes) in self._declarations.items():
+            if name not in self._functions:
+                spelled = ", ".join((*ref.params, "...") if ref.varargs else ref.params)
+                tail = f" {attributes}" if attributes else ""
+                parts.append(f"declare {ref.result} {ref.name}({spelled}){tail}\n")
+        parts.extend(map(str, self._functions.values()))
+        parts.extend(m + "\n" for m in self._metadata)
+        return "".join(parts)
+
+
+_ESCAPED = tuple(chr(x) if 32 <= x < 127 and x not in (34, 92) else f"\\{x:02X}" for x in range(256))
