@@ -1,0 +1,123 @@
+"""The symbols of one capture: their hints, and the questions about them that were settled by looking.
+
+What goes in: a name and an observed value for each size, then relations that a program asks about. What comes out:
+answers, and in `guards` the relations that the answers rest on.
+
+What holds: every guard is true for the hints, so all answers agree with each other. A question that bounds or
+earlier guards settle adds no guard.
+"""
+
+from __future__ import annotations
+
+from broadloom.errors import Location
+from broadloom.symbolic.expr import Expr, Size, Symbol
+from broadloom.symbolic.relations import Relation, proves
+from broadloom.symbolic.simplify import evaluate, free_symbols, substitute
+
+
+class ShapeEnv:
+    """Fresh size symbols, and decisions about them.
+
+    >>> env = ShapeEnv()
+    >>> n = env.create("n", 10)
+    >>> from broadloom.symbolic import gt
+    >>> env.decide(gt(n, 4), None), [str(g) for g in env.guards]
+    (True, ['5 <= n'])
+    """
+
+    def __init__(self) -> None:
+        self._hints: dict[Symbol, int] = {}
+        self._sources: dict[Symbol, object] = {}
+        self._names: set[str] = set()
+        self._guards: dict[Relation, Location | None] = {}
+        self._equal: dict[Symbol, Size] = {}
+
+    def create(self, name: str, hint: int, lo: int = 0, *, source: object = None) -> Symbol:
+        """A symbol in [lo, unbounded) whose value is `hint` at this capture. `source` says where the value comes
+        from. Raises ValueError for a name in use and for a hint below lo."""
+        if name in self._names:
+            raise ValueError(f"the symbol {name} exists in this environment; choose another name")
+        if hint < lo:
+            raise ValueError(f"the hint {hint} of the symbol {name} is below its bound {lo}")
+        symbol = Symbol(name, lo)
+        self._names.add(name)
+        self._hints[symbol] = hint
+        self._sources[symbol] = source
+        return symbol
+
+    def fresh(self, hint: int, lo: int = 0, *, source: object = None) -> Symbol:
+        """As `create`, with the next free name s0, s1, ..."""
+        k = len(self._hints)
+        while f"s{k}" in self._names:
+            k += 1
+        return self.create(f"s{k}", hint, lo, source=source)
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """All symbols, in order of creation."""
+        return tuple(self._hints)
+
+    @property
+    def guards(self) -> tuple[Relation, ...]:
+        """The relations that were decided by the hints, in order."""
+        return tuple(self._guards)
+
+    def location(self, guard: Relation) -> Location | None:
+        """The user's line that first asked."""
+        return self._guards[guard]
+
+    def source(self, symbol: Symbol) -> object:
+        """Where the symbol's value comes from, as given at its creation."""
+        return self._sources[symbol]
+
+    def hint(self, e: Size) -> int:
+        """The value of `e` at this capture. Raises KeyError for a symbol of another environment."""
+        return evaluate(e, self._hints)
+
+    def simplify(self, e: Size) -> Size:
+        """`e` under the equalities among the guards: sizes found equal become the same expression."""
+        return substitute(e, self._equal) if self._equal else e
+
+    def decide(self, relation: Relation | bool, location: Location | None) -> bool:
+        """Whether the relation holds: proven, or true for the hints and then recorded as a guard."""
+        known = self.known(relation)
+        if known is not None:
+            return known
+        assert isinstance(relation, Relation)
+        holds = relation.holds(self._hints)
+        guard = relation if holds else relation.negated()
+        if isinstance(guard, Relation):
+            self._guards[guard] = location
+            self._learn(guard)
+        return holds
+
+    def known(self, relation: Relation | bool) -> bool | None:
+        """The answer if bounds or guards so far give one; never records anything."""
+        if isinstance(relation, bool):
+            return relation
+        if relation in self._guards:
+            return True
+        opposite = relation.negated()
+        if isinstance(opposite, bool):
+            return not opposite
+        if opposite in self._guards:
+            return False
+        known = proves(relation)
+        if known is None and self._equal:
+            known = proves(relation.substituted(self._equal))
+        return known
+
+    def _learn(self, guard: Relation) -> None:
+        """Use ``symbol == expression`` from now on: the later symbol is replaced."""
+        if guard.kind != "eq":
+            return
+        lhs, rhs = self.simplify(guard.lhs), self.simplify(guard.rhs)
+        order = {s: k for k, s in enumerate(self._hints)}
+        pairs = [(a, b) for a, b in ((lhs, rhs), (rhs, lhs)) if isinstance(a, Symbol) and a not in free_symbols(b)]
+        if not pairs:
+            return
+        symbol, value = max(pairs, key=lambda pair: order.get(pair[0], -1))
+        if isinstance(value, Expr) and not free_symbols(value) <= order.keys():
+            return
+        self._equal = {s: substitute(v, {symbol: value}) for s, v in self._equal.items()}
+        self._equal[symbol] = value
