@@ -5,7 +5,8 @@ values, one per node result, and the `writes` that the module puts back into mut
 
 What holds: a graph is SSA over integer value ids - inputs first, then node results in order, no gaps; every id is
 used only after its definition; nodes are op-table ops or constants; nothing is mutated; two graphs are equal when
-their texts are. Source locations take no part in equality.
+their texts are (so 1, 1.0 and True stay apart). Source locations take no part in equality. One value may be the value
+of several outputs and writes, and an input may be an output's value: each output is an array of its own all the same.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 
 from broadloom.dtypes import DType
 from broadloom.errors import Location
+from broadloom.graph.text import format_graph
 from broadloom.ops.record import Op
-from broadloom.symbolic import Size, Symbol
+from broadloom.symbolic import Relation, Size, Symbol
 
 ValueId = NewType("ValueId", int)
 Order = tuple[int, ...]  # a permutation of axes, outermost in memory first; C order is (0, 1, ..., n-1)
@@ -94,9 +96,13 @@ class Write:
     value: ValueId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """A pure function over arrays; see the module docstring for what holds."""
+    """A pure function over arrays; see the module docstring for what holds.
+
+    `facts` are the relations between sizes that were settled while the graph was recorded and are guarded: types are
+    inferred under them. `constants` is the table of large arrays, by digest of their bytes.
+    """
 
     name: str
     symbols: tuple[Symbol, ...]
@@ -104,9 +110,22 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: tuple[Output, ...]
     writes: tuple[Write, ...] = ()
-    constants: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: tuple[Relation, ...] = ()
 
     @property
     def types(self) -> tuple[TensorType, ...]:
         """The type of every value, by id."""
         return (*(i.type for i in self.inputs), *(t for n in self.nodes for t in n.types))
+
+    def __str__(self) -> str:
+        """The canonical text; `graph.parse.parse` is its inverse."""
+        return format_graph(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))

@@ -1,0 +1,375 @@
+"""Memory order: what NumPy would choose for every result.
+
+What goes in: op, attributes, and for each operand its shape and byte strides. What comes out: the byte strides that
+NumPy gives the result. All of it is worked out at *representative* sizes: a symbolic size stands for an ordinary
+size above one, a symbolic stride for the one that `Input.order` implies; so the answer is right for every size but 0
+and 1, where NumPy's own choice changes with the size, and where the difference shows in strides of one-element axes.
+
+What holds: strides of pass-through ops may be zero or negative ("virtual" strides of a value that nobody stores);
+`memory_order` turns any strides into the order a fresh array would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broadloom.graph.ir import Input, Order, TensorType
+from broadloom.ops.record import Op, Trait
+from broadloom.symbolic import Expr, Size, evaluate, free_symbols
+
+Strides = tuple[int, ...]
+ORDINARY = 7  # what a symbolic size stands for, within its range
+
+
+def representative(size: Size) -> int:
+    """The value that a size stands for when an order is worked out."""
+    if not isinstance(size, Expr):
+        return size
+    values: dict[Any, int] = {}
+    for s in free_symbols(size):
+        high = ORDINARY if s.hi is None else representative(s.hi)
+        values[s] = max(s.lo, min(ORDINARY, high))
+    return evaluate(size, values)
+
+
+def representatives(shape: Sequence[Size]) -> tuple[int, ...]:
+    return tuple(map(representative, shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand at representative sizes."""
+
+    shape: tuple[int, ...]
+    strides: Strides
+    itemsize: int
+
+
+def input_strides(declared: Input) -> Strides:
+    """Representative byte strides of an input: constants as they are, symbols as `order` implies."""
+    shape = representatives(declared.type.shape)
+    known = {s for size in declared.type.shape if isinstance(size, Expr) for s in free_symbols(size)}
+    strides = [0] * len(shape)
+    extent = 1
+    for axis in reversed(declared.order):
+        stride = declared.strides[axis]
+        free = isinstance(stride, Expr) and not set(free_symbols(stride)) <= known
+        strides[axis] = extent if free else representative(stride)
+        extent = max(extent, abs(strides[axis]) * max(shape[axis], 1))
+    return tuple(s * declared.type.dtype.itemsize for s in strides)
+
+
+def dense_strides(shape: Sequence[int], order: Order, itemsize: int) -> Strides:
+    """Byte strides of a contiguous array whose axes lie in `order`, outermost first."""
+    strides = [itemsize] * len(shape)
+    step = itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def c_order(ndim: int) -> Order:
+    return tuple(range(ndim))
+
+
+def is_contiguous(shape: Sequence[int], strides: Strides, itemsize: int, *, fortran: bool = False) -> bool:
+    """NumPy's flag: axes of one element do not count, an empty array is contiguous."""
+    if 0 in shape:
+        return True
+    step = itemsize
+    for axis in range(len(shape)) if fortran else reversed(range(len(shape))):
+        if shape[axis] != 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
+
+
+def iterator_order(shape: Sequence[int], operands: Sequence[Operand]) -> Order:
+    """The K rule of `numpy.nditer`: the axes sorted so that the operands are walked with small steps inside.
+
+    Two axes are compared by every operand that moves along both; if operands disagree, C order wins; if none
+    compares them, they stay as they are. An insertion sort, as in NumPy, because the relation is not transitive.
+    """
+    ndim = len(shape)
+    steps = [_broadcast_strides(o, ndim) for o in operands]
+    inner_first = list(range(ndim - 1, -1, -1))
+    for i in range(1, ndim):
+        axis, position = inner_first[i], i
+        for j in range(i - 1, -1, -1):
+            verdict = _moves_inside(steps, axis, inner_first[j])
+            if verdict:
+                position = j
+            elif verdict is False:
+                break
+        inner_first.insert(position, inner_first.pop(i))
+    return tuple(reversed(inner_first))
+
+
+def _broadcast_strides(operand: Operand, ndim: int) -> Strides:
+    moving = tuple(0 if n == 1 else s for n, s in zip(operand.shape, operand.strides, strict=True))
+    return (0,) * (ndim - len(moving)) + moving
+
+
+def _moves_inside(steps: Sequence[Strides], axis: int, other: int) -> bool | None:
+    """Whether `axis` belongs inside `other`; None if no operand can tell."""
+    verdict: bool | None = None
+    for s in steps:
+        if s[axis] != 0 and s[other] != 0:
+            if abs(s[other]) <= abs(s[axis]):
+                verdict = False
+            elif verdict is None:
+                verdict = True
+    return verdict
+
+
+def copy_order(operand: Operand) -> Order:
+    """The order of `copy`, `astype` and `*_like` with order K: C and Fortran arrays keep theirs, else by stride."""
+    ndim = len(operand.shape)
+    if ndim <= 1 or is_contiguous(operand.shape, operand.strides, operand.itemsize):
+        return c_order(ndim)
+    if is_contiguous(operand.shape, operand.strides, operand.itemsize, fortran=True):
+        return tuple(reversed(range(ndim)))
+    return tuple(sorted(range(ndim), key=lambda axis: (-abs(operand.strides[axis]), axis)))
+
+
+# ---- views ----------------------------------------------------------------------------------------------------------
+
+
+def reshape_strides(operand: Operand, shape: Sequence[int]) -> Strides | None:
+    """Strides of the reshaped view, or None where NumPy has to copy."""
+    new = tuple(shape)
+    if new == operand.shape:
+        return operand.strides
+    if is_contiguous(operand.shape, operand.strides, operand.itemsize):
+        return dense_strides(new, c_order(len(new)), operand.itemsize)
+    old = [(n, s) for n, s in zip(operand.shape, operand.strides, strict=True) if n != 1]
+    result: list[int] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        start_old, start_new = i, j
+        count_old, count_new = old[i][0], new[j]
+        while count_old != count_new:  # the shortest runs of axes of one size in all
+            if count_new < count_old:
+                j += 1
+                if j == len(new):
+                    return None
+                count_new *= new[j]
+            else:
+                i += 1
+                if i == len(old):
+                    return None
+                count_old *= old[i][0]
+        if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(start_old, i)):
+            return None
+        steps = [old[i][1]]
+        for k in range(j, start_new, -1):
+            steps.append(steps[-1] * new[k])
+        result += reversed(steps)
+        i, j = i + 1, j + 1
+    last = result[-1] if result else operand.itemsize
+    return (*result, *(last for _ in new[len(result) :]))
+
+
+def _view_permute(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    axes = attrs["axes"]
+    loop = len(x.shape) - len(axes)
+    return (*x.strides[:loop], *(x.strides[axis] for axis in axes))
+
+
+def _view_reshape(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    shape = representatives(result.shape)
+    strides = reshape_strides(x, shape)
+    return dense_strides(shape, c_order(len(shape)), x.itemsize) if strides is None else strides
+
+
+def _view_expand(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    shape = representatives(result.shape)
+    added = len(shape) - len(x.shape)
+    kept = (0 if n != m else s for n, m, s in zip(x.shape, shape[added:], x.strides, strict=True))
+    return (*(0,) * added, *kept)
+
+
+def _view_slice(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    steps = attrs["steps"]
+    loop = len(x.shape) - len(steps)
+    core = (s * representative(step) for s, step in zip(x.strides[loop:], steps, strict=True))
+    return (*x.strides[:loop], *core)
+
+
+def _view_flip(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    flipped = {axis % len(x.shape) for axis in attrs["axes"]}
+    return tuple(-s if axis in flipped else s for axis, s in enumerate(x.strides))
+
+
+def _view_diagonal(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    ndim = len(x.shape)
+    taken = (attrs["axis1"] % ndim, attrs["axis2"] % ndim)
+    rest = (s for axis, s in enumerate(x.strides) if axis not in taken)
+    return (*rest, x.strides[taken[0]] + x.strides[taken[1]])
+
+
+def _view_dtype(x: Operand, attrs: Mapping[str, Any], result: TensorType) -> Strides:
+    width = result.dtype.itemsize
+    return x.strides if width == x.itemsize or not x.strides else (*x.strides[:-1], width)
+
+
+VIEW_RULES: dict[str, Callable[[Operand, Mapping[str, Any], TensorType], Strides]] = {
+    "permute": _view_permute,
+    "reshape": _view_reshape,
+    "expand": _view_expand,
+    "slice": _view_slice,
+    "flip": _view_flip,
+    "diagonal": _view_diagonal,
+    "view_dtype": _view_dtype,
+}
+
+
+def view_strides(name: str, attrs: Mapping[str, Any], operand: Operand, result: TensorType) -> Strides:
+    """Byte strides of a view; views of views pass them on."""
+    return VIEW_RULES[name](operand, attrs, result)
+
+
+# ---- fresh results --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The order a value would be stored in and its representative byte strides. They say the same of a value that
+    is stored; a value that only passes through keeps the strides that its reader would see."""
+
+    order: Order
+    strides: Strides
+
+
+def _c(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    return c_order(len(shape))
+
+
+def _copy(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    return copy_order(operands[0])
+
+
+def _reduction(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    """The axes that stay keep their order in the operand; kept axes of one element are stepped over last."""
+    x = operands[0]
+    ndim = len(x.shape)
+    reduced = {axis % ndim for axis in attrs["axes"]}
+    order = iterator_order(x.shape, operands)
+    stay = [axis for axis in order if axis not in reduced]
+    if attrs.get("keepdims"):
+        return (*sorted(reduced), *stay)
+    number = {axis: k for k, axis in enumerate(a for a in range(ndim) if a not in reduced)}
+    return tuple(number[axis] for axis in stay)
+
+
+def _pad(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    x = operands[0]
+    fortran = is_contiguous(x.shape, x.strides, x.itemsize, fortran=True)
+    plain_c = is_contiguous(x.shape, x.strides, x.itemsize)
+    return tuple(reversed(range(len(shape)))) if fortran and not plain_c else c_order(len(shape))
+
+
+def _tile(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    return copy_order(operands[0]) if shape == operands[0].shape else c_order(len(shape))
+
+
+def _concat(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    """`numpy.concatenate` sorts the axes by the strides of all parts, C order winning where they disagree."""
+    order = list(range(len(shape)))
+    for i in range(1, len(order)):
+        axis, position = order[i], i
+        for j in range(i - 1, -1, -1):
+            verdict = _moves_outside(operands, axis, order[j])
+            if verdict:
+                position = j
+            elif verdict is False:
+                break
+        order.insert(position, order.pop(i))
+    return tuple(order)
+
+
+def _moves_outside(operands: Sequence[Operand], axis: int, other: int) -> bool | None:
+    verdict: bool | None = None
+    for o in operands:
+        if o.shape[axis] != 1 and o.shape[other] != 1:
+            if abs(o.strides[axis]) <= abs(o.strides[other]):
+                verdict = False
+            elif verdict is None:
+                verdict = True
+    return verdict
+
+
+def _stack(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    at = attrs["axis"] % len(shape)
+    widened = [
+        Operand((*o.shape[:at], 1, *o.shape[at:]), (*o.strides[:at], 0, *o.strides[at:]), o.itemsize) for o in operands
+    ]
+    return _concat(widened, attrs, shape)
+
+
+Rule = Callable[[Sequence[Operand], Mapping[str, Any], tuple[int, ...]], Order]
+
+# by op where NumPy's function decides for itself; the others by trait, below
+ORDER_RULES: dict[str, Rule] = {
+    "cast": _copy,
+    "bitcast": _copy,
+    "argmax": _c,
+    "argmin": _c,
+    "concat": _concat,
+    "stack": _stack,
+    "pad": _pad,
+    "tile": _tile,
+    "roll": _copy,
+    "slice_update": _copy,
+    "scatter": _copy,
+    "outer": _c,
+}
+
+
+def result_layouts(
+    op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand], results: Sequence[TensorType]
+) -> tuple[Layout, ...]:
+    """The layout NumPy would give each result of an op, from the layouts of its operands."""
+    return tuple(_result_layout(op, attrs, operands, r) for r in results)
+
+
+def _result_layout(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand], result: TensorType) -> Layout:
+    shape, width = representatives(result.shape), result.dtype.itemsize
+    if op.name in VIEW_RULES:
+        return virtual_layout(shape, view_strides(op.name, attrs, operands[0], result), width)
+    if op.name in ORDER_RULES:
+        order = ORDER_RULES[op.name](operands, attrs, shape)
+    elif op.has(Trait.POINTWISE) or op.has(Trait.SCAN):
+        order = iterator_order(shape, operands)
+    elif op.has(Trait.REDUCTION):
+        order = _reduction(operands, attrs, shape)
+    elif op.has(Trait.CONTRACTION) or op.has(Trait.LINALG):
+        order = _generalised(op, attrs, operands, shape)
+    else:
+        order = c_order(len(shape))
+    return Layout(order, dense_strides(shape, order, width))
+
+
+def _generalised(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Order:
+    """A gufunc walks its loop dims by the K rule; the core dims of its results are in C order inside of them."""
+    cores = op.signature(attrs).core_ranks(len(operands))
+    loops = [
+        Operand(o.shape[: len(o.shape) - k], o.strides[: len(o.shape) - k], o.itemsize)
+        for o, k in zip(operands, cores, strict=True)
+    ]
+    depth = max((len(o.shape) for o in loops), default=0)
+    return (*iterator_order(shape[:depth], loops), *range(depth, len(shape)))
+
+
+def virtual_layout(shape: Sequence[int], strides: Strides, itemsize: int) -> Layout:
+    """The layout of a value that passes through with these strides."""
+    return Layout(iterator_order(shape, [Operand(tuple(shape), strides, itemsize)]), strides)
+
+
+def dense_layout(shape: Sequence[int], order: Order, itemsize: int) -> Layout:
+    """The layout of a stored value."""
+    return Layout(order, dense_strides(shape, order, itemsize))

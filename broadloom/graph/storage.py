@@ -1,0 +1,394 @@
+"""The storage model: an imperative array program goes in, a pure graph comes out.
+
+A *storage* is a piece of memory; its *value* is the graph value that it holds now, and every write gives it a new one
+(a new version). An *array handle* is a storage seen through a chain of view calls. Handles of one storage alias.
+
+What holds: reading a handle replays its chain on the storage's current value, so a view sees later writes to its base
+and to its sister views; a value that was read before is a graph value and never changes. Writing through a chain makes
+the new base value by inverting the chain from the outside in: for a view v of b, `put(b, v.w, x) = v'(b, put(v(b), w,
+x))` where v' puts a whole view back (slice -> slice_update, permute -> the inverse permute, ...).
+
+Strides here are representative byte strides (see `graph.order`): they decide memory order and whether a reshape is a
+view, and never become part of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.errors import Location, ShapeError, VerifyError
+from broadloom.graph import order as orders
+from broadloom.graph.builder import GraphBuilder, canonical_attributes
+from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
+from broadloom.graph.order import Layout, Operand, Strides, representatives
+from broadloom.ops.table import OPS
+from broadloom.symbolic import ShapeEnv, Size, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCall:
+    """One step of a view chain: a view op of the table and its attributes, sorted by name."""
+
+    op: str
+    attrs: tuple[tuple[str, Any], ...]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.attrs)
+
+
+Chain = tuple[ViewCall, ...]
+SCALAR = Layout((), ())
+
+
+@dataclass(eq=False, slots=True)
+class Storage:
+    """A piece of memory and its current value. `input` is the number of the input it came with, if it did."""
+
+    type: TensorType
+    value: ValueId
+    layout: Layout
+    input: int | None = None
+    version: int = 0
+    reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
+
+
+@dataclass(eq=False, slots=True)
+class ArrayHandle:
+    """An array of the program: a storage seen through views. Two handles are equal only if they are one object.
+
+    `numpy_scalar`: NumPy would give a scalar here, not a 0-d array. `strides`: representative byte strides.
+    """
+
+    storage: Storage
+    views: Chain
+    type: TensorType
+    strides: Strides
+    numpy_scalar: bool = False
+    writeable: bool = True
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.type.shape)
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        return orders.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize)
+
+    @property
+    def is_f_contiguous(self) -> bool:
+        return orders.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize, fortran=True)
+
+    @property
+    def operand(self) -> Operand:
+        return Operand(representatives(self.shape), self.strides, self.dtype.itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class WeakScalar:
+    """A Python number known only at run time: weak in promotion (NEP 50). `kind`: int, float or complex."""
+
+    handle: ArrayHandle
+    kind: Literal["i", "f", "c"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a result is found: output or input number `index` of the graph, seen through `views`. Results of one
+    storage share the number, and so share memory, as in NumPy. `scalar`: wrap as a NumPy scalar."""
+
+    kind: Literal["output", "input"]
+    index: int
+    views: Chain
+    scalar: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A finished recording: the graph and the place of each result, in the order asked for."""
+
+    graph: Graph
+    places: tuple[Place, ...]
+
+
+class Recorder:
+    """Records a program over array handles.
+
+    >>> r = Recorder("f")
+    >>> x = r.input("x", TensorType(dtypes.int64, (4,)))
+    >>> head = r.view("slice", x, starts=(0,), sizes=(2,), steps=(1,))
+    >>> before = r.op("negative", head)
+    >>> r.write(head, r.constant(np.array([7, 7])))
+    >>> print(r.finish([before, x]).graph)
+    graph f {
+      %0 = input x: int64[4] strides (1,)
+      %1 = slice(%0) {sizes=(2,), starts=(0,), steps=(1,)} : int64[2]
+      %2 = negative(%1) : int64[2]
+      %3 = constant int64[2] 7, 7
+      %4 = slice_update(%0, %3) {sizes=(2,), starts=(0,), steps=(1,)} : int64[4]
+      return %2 order (0,)
+      write x = %4
+    }
+    """
+
+    def __init__(self, name: str = "f", env: ShapeEnv | None = None) -> None:
+        """`env` settles the questions about symbolic sizes that no bounds settle, and keeps them as its guards."""
+        decide = None if env is None else lambda relation: env.decide(relation, self.location)
+        self.builder = GraphBuilder(name, decide=decide)
+        self._inputs: list[Storage] = []
+        self._initial: list[ValueId] = []
+
+    @property
+    def location(self) -> Location | None:
+        """The user's line that the next steps belong to."""
+        return self.builder.location
+
+    @location.setter
+    def location(self, value: Location | None) -> None:
+        self.builder.location = value
+
+    # ---- sources ------------------------------------------------------------------------------------------------
+
+    def input(
+        self,
+        name: str,
+        type: TensorType,
+        strides: tuple[Size, ...] | None = None,
+        order: Order | None = None,
+        *,
+        aligned: bool = True,
+        writeable: bool = True,
+    ) -> ArrayHandle:
+        """An array input. Two arguments that are one array are one input and share its handle."""
+        value = self.builder.input(name, type, strides, order, aligned=aligned)
+        return self._input_handle(value, writeable)
+
+    def scalar_input(self, name: str, dtype: DType = dtypes.float64) -> ArrayHandle:
+        """A 0-d number known at run time."""
+        value = self.builder.input(name, TensorType(dtype, ()), kind="scalar")
+        return self._input_handle(value, writeable=False, scalar=True)
+
+    def size_input(self, name: str, symbol: Symbol) -> ArrayHandle:
+        """A Python int known at run time; it binds `symbol`."""
+        value = self.builder.input(name, TensorType(dtypes.int64, ()), kind="size", size=symbol)
+        return self._input_handle(value, writeable=False, scalar=True)
+
+    def constant(self, value: Any) -> ArrayHandle:
+        """A literal, laid out as `value` is."""
+        array = np.asarray(value)
+        width = array.dtype.itemsize
+        order = orders.copy_order(Operand(array.shape, array.strides, width))
+        handle = self._fresh(self.builder.constant(array), orders.dense_layout(array.shape, order, width))
+        handle.numpy_scalar = isinstance(value, np.generic)
+        return handle
+
+    def size(self, size: Size) -> ArrayHandle:
+        """A symbolic integer as a 0-d int64 value."""
+        return self._fresh(self.builder.call("from_size", size=size), SCALAR)
+
+    # ---- steps --------------------------------------------------------------------------------------------------
+
+    def op(self, name: str, *handles: ArrayHandle, **attrs: Any) -> Any:
+        """Calls an op on the current values; a fresh handle, or a tuple of them for an op of several results."""
+        values = tuple(self.read(h) for h in handles)
+        results = self.builder.call_tuple(name, *values, **attrs)
+        types = [self.builder.type_of(v) for v in results]
+        complete = dict(canonical_attributes(OPS[name], attrs))
+        layouts = orders.result_layouts(OPS[name], complete, [h.operand for h in handles], types)
+        fresh = tuple(self._fresh(v, layout) for v, layout in zip(results, layouts, strict=True))
+        return fresh[0] if len(fresh) == 1 else fresh
+
+    def promote(self, handle: ArrayHandle, dtype: DType) -> ArrayHandle:
+        """The cast of an operand to the dtype of a loop: NumPy casts in the iterator's buffer, so for the order of
+        the result the operand counts with its own strides (unlike `astype`, which is a copy: use `op("cast")`)."""
+        if handle.dtype is dtype:
+            return handle
+        value = self.builder.call("cast", self.read(handle), dtype=dtype)
+        strides = tuple(s // handle.dtype.itemsize * dtype.itemsize for s in handle.strides)
+        return self._fresh(value, orders.virtual_layout(representatives(handle.shape), strides, dtype.itemsize))
+
+    def view(self, name: str, handle: ArrayHandle, **attrs: Any) -> ArrayHandle:
+        """A view of `handle`: shares its storage."""
+        canonical = canonical_attributes(OPS[name], attrs)
+        (type,) = self.builder.infer(OPS[name], (handle.type,), dict(canonical))
+        strides = orders.view_strides(name, dict(canonical), handle.operand, type)
+        call = ViewCall(name, canonical)
+        writeable = handle.writeable and (name != "expand" or _adds_ones_only(handle.shape, type.shape))
+        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable)
+
+    def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
+        """`numpy.reshape` in C order: a view where NumPy gives one, else a copy. `shape` is complete (no -1)."""
+        new = tuple(shape)
+        if orders.reshape_strides(handle.operand, representatives(new)) is None:
+            handle = self.copy(handle, "C")
+        return self.view("reshape", handle, core=handle.ndim, shape=new)
+
+    def copy(self, handle: ArrayHandle, order: Literal["K", "C", "F", "A"] = "K") -> ArrayHandle:
+        """A fresh array of the handle's current value."""
+        ndim = handle.ndim
+        fortran = order == "F" or (order == "A" and handle.is_f_contiguous and not handle.is_c_contiguous)
+        axes = tuple(reversed(range(ndim))) if fortran else tuple(range(ndim))
+        if order == "K":
+            axes = orders.copy_order(handle.operand)
+        layout = orders.dense_layout(representatives(handle.shape), axes, handle.dtype.itemsize)
+        return self._fresh(self.read(handle), layout)
+
+    def as_scalar(self, handle: ArrayHandle) -> ArrayHandle:
+        """The current value of a 0-d handle as a NumPy scalar: no later write is seen through it."""
+        if handle.ndim:
+            raise ShapeError("only a 0-d array becomes a scalar", got=f"{handle.ndim} axes")
+        scalar = self._fresh(self.read(handle), SCALAR)
+        scalar.numpy_scalar, scalar.writeable = True, False
+        return scalar
+
+    def read(self, handle: ArrayHandle) -> ValueId:
+        """The graph value that the handle shows now."""
+        storage, value = handle.storage, handle.storage.value
+        for depth in range(1, len(handle.views) + 1):
+            chain = handle.views[:depth]
+            found = storage.reads.get(chain)
+            if found is None:
+                call = chain[-1]
+                found = storage.reads[chain] = self.builder.call_tuple(call.op, value, **call.attributes)[0]
+            value = found
+        return value
+
+    def write(self, target: ArrayHandle, value: ArrayHandle) -> None:
+        """Overwrites what `target` shows. `value` already has the target's dtype and shape.
+
+        Raises `ShapeError` for another type and `VerifyError` for a target that is not writeable.
+        """
+        if not target.writeable:
+            raise VerifyError("a write to an array that is not writeable", remedy="check `handle.writeable` first")
+        if target.type != value.type:
+            raise ShapeError("a write needs a value of the target's type", got=value.type, allowed=str(target.type))
+        new = self._put(target.storage.value, target.views, self.read(value))
+        storage = target.storage
+        storage.value, storage.version, storage.reads = new, storage.version + 1, {}
+
+    def finish(self, results: Sequence[ArrayHandle]) -> Recorded:
+        """The graph of all that was recorded, with `results` as its results.
+
+        A fresh storage is one output, whole, and its results are views of that; an input's storage is no output.
+        """
+        numbers: dict[Storage, int] = {}
+        outputs: list[Output] = []
+        places: list[Place] = []
+        for handle in results:
+            storage = handle.storage
+            if storage.input is not None:
+                places.append(Place("input", storage.input, handle.views, handle.numpy_scalar))
+                continue
+            if storage not in numbers:
+                numbers[storage] = len(outputs)
+                outputs.append(Output(storage.value, storage.layout.order))
+            places.append(Place("output", numbers[storage], handle.views, handle.numpy_scalar))
+        writes = [
+            Write(k, s.value)
+            for k, (s, initial) in enumerate(zip(self._inputs, self._initial, strict=True))
+            if s.value != initial
+        ]
+        return Recorded(self.builder.finish(outputs, writes), tuple(places))
+
+    # ---- inside -------------------------------------------------------------------------------------------------
+
+    def _input_handle(self, value: ValueId, writeable: bool, scalar: bool = False) -> ArrayHandle:
+        declared = self.builder.input_of(value)
+        strides = orders.input_strides(declared)
+        storage = Storage(declared.type, value, Layout(declared.order, strides), len(self._inputs))
+        self._inputs.append(storage)
+        self._initial.append(value)
+        return ArrayHandle(storage, (), declared.type, strides, scalar, writeable)
+
+    def _fresh(self, value: ValueId, layout: Layout) -> ArrayHandle:
+        type = self.builder.type_of(value)
+        return ArrayHandle(Storage(type, value, layout), (), type, layout.strides)
+
+    def _put(self, base: ValueId, chain: Chain, value: ValueId) -> ValueId:
+        if not chain:
+            return value
+        call, rest = chain[0], chain[1:]
+        if rest:
+            value = self._put(self.builder.call_tuple(call.op, base, **call.attributes)[0], rest, value)
+        inverse = INVERSES.get(call.op)
+        if inverse is None:
+            raise VerifyError("no inverse of this view op: it cannot be written through", got=call.op)
+        return inverse(self.builder, base, value, call.attributes)
+
+
+def _adds_ones_only(old: tuple[Size, ...], new: tuple[Size, ...]) -> bool:
+    added = len(new) - len(old)
+    return all(n == 1 for n in new[:added]) and new[added:] == old
+
+
+# ---- inverses of views ----------------------------------------------------------------------------------------------
+
+Inverse = Callable[[GraphBuilder, ValueId, ValueId, dict[str, Any]], ValueId]
+
+
+def _put_permute(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    axes: tuple[int, ...] = attrs["axes"]
+    inverse = [0] * len(axes)
+    for j, axis in enumerate(axes):
+        inverse[axis] = j - len(axes)
+    return b.call_tuple("permute", value, axes=tuple(inverse))[0]
+
+
+def _put_reshape(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    shape = b.type_of(base).shape
+    core: int = attrs["core"]
+    return b.call_tuple("reshape", value, core=len(attrs["shape"]), shape=shape[len(shape) - core :])[0]
+
+
+def _put_expand(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    # only views that add axes of one element are writeable
+    return b.call_tuple("reshape", value, core=b.type_of(value).ndim, shape=b.type_of(base).shape)[0]
+
+
+def _put_slice(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    return b.call_tuple("slice_update", base, value, **attrs)[0]
+
+
+def _put_flip(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    return b.call_tuple("flip", value, **attrs)[0]
+
+
+def _put_view_dtype(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    return b.call_tuple("view_dtype", value, dtype=b.type_of(base).dtype)[0]
+
+
+def _put_diagonal(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+    offset, axis1, axis2 = attrs["offset"], attrs["axis1"], attrs["axis2"]
+    ndim = b.type_of(value).ndim
+    core = max(-axis1, -axis2) - 1  # of the value: what is left of the base's core, then the diagonal
+    size = b.type_of(value).shape[ndim - 1]
+    iota = b.call_tuple("iota", size=size, dtype=dtypes.int64)[0]
+    shifted = b.call_tuple("add", iota, b.constant(np.int64(abs(offset))))[0] if offset else iota
+    rows, columns = (iota, shifted) if offset >= 0 else (shifted, iota)
+    front = b.call_tuple("permute", value, axes=(-1, *range(-core, -1)))[0]
+    return b.call_tuple("scatter", base, front, rows, columns, axes=(axis1, axis2), mode="set")[0]
+
+
+INVERSES: dict[str, Inverse] = {
+    "permute": _put_permute,
+    "reshape": _put_reshape,
+    "expand": _put_expand,
+    "slice": _put_slice,
+    "flip": _put_flip,
+    "view_dtype": _put_view_dtype,
+    "diagonal": _put_diagonal,
+}
