@@ -261,8 +261,11 @@ def index_of(instruction: Instruction) -> Size | None:
     return None
 
 
-def without_dead(body: Body, dead_stores: frozenset[str] = frozenset()) -> Body:
-    """The body without stores to `dead_stores` and without pure instructions that nothing needs."""
+def without_dead(
+    body: Body, dead_stores: frozenset[str] = frozenset(), dead_folds: frozenset[str] = frozenset()
+) -> Body:
+    """The body without stores to the buffers `dead_stores`, folds into the accumulators `dead_folds`, and the pure
+    instructions that nothing needs."""
     live: set[Operand] = set()
     for operand in range(len(body.instructions) - 1, -1, -1):
         instruction = body.instructions[operand]
@@ -271,8 +274,10 @@ def without_dead(body: Body, dead_stores: frozenset[str] = frozenset()) -> Body:
                 effect = buffer not in dead_stores
             case Masked(_, inner, _, _, _):
                 effect = may_raise(inner)
+            case Reduce(name, _, _):
+                effect = name not in dead_folds
             case _:
-                effect = isinstance(instruction, Indirect | Reduce | Running)
+                effect = isinstance(instruction, Indirect | Running)
         if effect or operand in live:
             live.add(operand)
             live.update(operands_of(instruction))

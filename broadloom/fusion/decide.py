@@ -1,0 +1,60 @@
+"""Which legal fusions are worth it: pure functions of facts, returning their reason.
+
+What goes in: two kernels in program order. What comes out: `Fuse` or `NoFuse(reason)`. Nothing here changes a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broadloom.fusion.handlers import accesses
+from broadloom.fusion.ir import Kernel, Loop
+from broadloom.fusion.merge import NoFuse, is_pointwise
+from broadloom.symbolic import Size, product
+
+SMALL = 4096  # points that one thread computes sooner than a second kernel is called
+ENOUGH_ROWS = 16  # outer points that keep the threads busy when the rest moves inside a row
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Two kernels become one, because of `reason`."""
+
+    reason: str
+
+
+def worthwhile(a: Kernel, b: Kernel) -> Fuse | NoFuse:
+    """Whether fusing saves memory traffic without taking parallelism away."""
+    stored = _buffers(a, stores=True)
+    loaded = _buffers(b, stores=False)
+    if stored & loaded:
+        reason = f"{', '.join(sorted(stored & loaded))} stays in registers or cache"
+    elif common := _buffers(a, stores=False) & loaded:
+        reason = f"{', '.join(sorted(common))} is read once"
+    else:
+        return NoFuse("nothing is shared")
+    return _serialises(a, b) or Fuse(reason)
+
+
+def _buffers(kernel: Kernel, *, stores: bool) -> set[str]:
+    found = (x for stage in kernel.stages for x in accesses(stage.body))
+    return {x.buffer for x in found if (x.mode != "load") == stores}
+
+
+def _serialises(a: Kernel, b: Kernel) -> NoFuse | None:
+    """Fusing kernels of different rank moves loops of one inside the points of the other."""
+    if len(a.outer) == len(b.outer):
+        return None
+    large, small = (a, b) if len(a.outer) > len(b.outer) else (b, a)
+    if not is_pointwise(large):
+        return NoFuse("iteration spaces differ in rank")
+    rows, points = _count(small.outer), _count(large.outer)
+    few_rows = isinstance(rows, int) and rows < ENOUGH_ROWS
+    few_points = isinstance(points, int) and points <= SMALL
+    if few_rows and not few_points:
+        return NoFuse(f"only {rows} rows would be left to run in parallel")
+    return None
+
+
+def _count(loops: tuple[Loop, ...]) -> Size:
+    return product(loop.extent for loop in loops)

@@ -1,0 +1,227 @@
+"""Merging two kernels into one: the legality and the mechanics, without any judgement of worth.
+
+What goes in: kernels A and B, A earlier in the program. What comes out: the merged kernel, or `NoFuse` with the
+reason. What holds: the merged kernel computes, at each outer point, what A and then B computed there; B reads what
+A stored only at the same point, as a value where the stages could be merged and through memory otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, permutations
+
+from broadloom.dtypes import DType
+from broadloom.fusion.handlers import Access, Recording, accesses, count_ops, instructions_of, may_raise, replay
+from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
+from broadloom.symbolic import Size, Symbol, substitute
+
+MAX_BODY_OPS = 200
+MAX_MAPPINGS = 6  # loop correspondences tried before two iteration spaces count as different
+
+
+@dataclass(frozen=True, slots=True)
+class NoFuse:
+    """Two kernels stay apart, because of `reason`."""
+
+    reason: str
+
+
+class Forwarding(Recording):
+    """A recording in which a load of an element that was just stored is the stored value."""
+
+    def __init__(self, parent: Recording | None = None) -> None:
+        super().__init__(parent)
+        self._stored: dict[str, dict[Size, int]] = {}
+
+    def store(self, buffer: str, index: Size, value: int, mode: str = "set") -> None:
+        super().store(buffer, index, value, mode)
+        self._stored[buffer] = {index: value} if mode == "set" else {}
+
+    def load(self, buffer: str, index: Size, dtype: DType) -> int:
+        level: Recording | None = self
+        while isinstance(level, Forwarding):
+            if buffer in level._stored:
+                value = level._stored[buffer].get(index)
+                if value is not None:
+                    return value
+                break
+            level = level.parent
+        return super().load(buffer, index, dtype)
+
+
+def is_pointwise(kernel: Kernel) -> bool:
+    """One stage without loops: any subset of the outer loops may be moved inside."""
+    return len(kernel.stages) == 1 and not kernel.stages[0].loops and not kernel.accumulators and not kernel.serial
+
+
+def merge(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel | NoFuse:
+    """A and then B as one kernel. `dtypes` are those of the buffers."""
+    if a.serial or b.serial:
+        return NoFuse("a scatter runs in order")
+    if sum(count_ops(s.body) for k in (a, b) for s in k.stages) > MAX_BODY_OPS:
+        return NoFuse(f"the body would exceed {MAX_BODY_OPS} ops")
+    reason = NoFuse(f"iteration spaces differ: {_extents(a.outer)} and {_extents(b.outer)}")
+    for left, right in islice(_aligned(a, b), MAX_MAPPINGS):
+        conflict = _conflict(left, right, dtypes)
+        if conflict is None:
+            return _combined(left, right)
+        reason = conflict
+    return reason
+
+
+def _extents(loops: Sequence[Loop]) -> str:
+    return "(" + ", ".join(str(loop.extent) for loop in loops) + ")"
+
+
+# ---- iteration spaces -------------------------------------------------------------------------------------------
+
+
+def _aligned(a: Kernel, b: Kernel) -> Iterator[tuple[Kernel, Kernel]]:
+    """Both kernels over the same outer loops, in every way that the extents allow; likely ways first."""
+    if len(a.outer) == len(b.outer):
+        for chosen in _matches(b.outer, a.outer):
+            yield a, _renamed(b, dict(zip((x.variable for x in b.outer), chosen, strict=True)), a.outer)
+    elif len(a.outer) > len(b.outer) and is_pointwise(a) and b.outer:
+        for chosen in _matches(b.outer, a.outer):
+            mapping = dict(zip((x.variable for x in b.outer), chosen, strict=True))
+            outer = tuple(next(x for x in a.outer if x.variable is v) for v in mapping.values())
+            yield _demoted(a, outer), _renamed(b, mapping, outer)
+    elif len(b.outer) > len(a.outer) and is_pointwise(b) and a.outer:
+        for chosen in _matches(a.outer, b.outer):
+            mapping = dict(zip(chosen, (x.variable for x in a.outer), strict=True))
+            kept = tuple(next(x for x in b.outer if x.variable is v) for v in chosen)
+            yield a, _renamed(_demoted(b, kept, avoid=a.outer), mapping, a.outer)
+
+
+def _matches(small: Sequence[Loop], large: Sequence[Loop]) -> Iterator[tuple[Symbol, ...]]:
+    """Ways to give each loop of `small` its own loop of `large` with the same extent."""
+    if [x.extent for x in small] == [x.extent for x in large[: len(small)]]:
+        yield tuple(x.variable for x in large[: len(small)])
+    if len(large) > 5:
+        return
+    for candidate in permutations(large, len(small)):
+        same = all(x.extent == y.extent for x, y in zip(small, candidate, strict=True))
+        if same and list(candidate) != list(large[: len(small)]):
+            yield tuple(x.variable for x in candidate)
+
+
+def _renamed(kernel: Kernel, mapping: Mapping[Symbol, Symbol], outer: tuple[Loop, ...]) -> Kernel:
+    changed = {old: new for old, new in mapping.items() if old is not new}
+    if not changed:
+        return replace(kernel, outer=outer)
+    stages = tuple(
+        Stage(
+            tuple(Loop(x.variable, substitute(x.extent, changed)) for x in s.loops),
+            _replayed(s.body, changed),
+            s.sequential,
+        )
+        for s in kernel.stages
+    )
+    return replace(kernel, outer=outer, stages=stages)
+
+
+def _demoted(kernel: Kernel, outer: tuple[Loop, ...], avoid: tuple[Loop, ...] = ()) -> Kernel:
+    """A pointwise kernel with all loops but `outer` moved into its stage, under the names of stage loops."""
+    inner = [x for x in kernel.outer if x not in outer]
+    mapping: dict[Symbol, Symbol] = {}
+    loops = []
+    for position, loop in enumerate(inner):
+        variable = Symbol(f"r{position}", loop.variable.lo, loop.variable.hi)
+        mapping[loop.variable] = variable
+        loops.append(Loop(variable, loop.extent))
+    return replace(kernel, outer=outer, stages=(Stage(tuple(loops), _replayed(kernel.stages[0].body, mapping)),))
+
+
+def _replayed(body: Body, symbols: Mapping[Symbol, Size]) -> Body:
+    recording = Recording()
+    replay(body, recording, symbols=symbols)
+    return recording.body()
+
+
+# ---- dependences ------------------------------------------------------------------------------------------------
+
+
+def _kernel_accesses(kernel: Kernel) -> list[Access]:
+    return [access for stage in kernel.stages for access in accesses(stage.body)]
+
+
+def _conflict(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> NoFuse | None:
+    """Why B's point may not follow A's at once: it touches what other points of A make or use."""
+    stored_by_a: dict[str, list[Access]] = {}
+    loaded_by_a: dict[str, list[Access]] = {}
+    for access in _kernel_accesses(a):
+        (loaded_by_a if access.mode == "load" else stored_by_a).setdefault(access.buffer, []).append(access)
+    for access in _kernel_accesses(b):
+        others = list(stored_by_a.get(access.buffer, ()))
+        if access.mode != "load":
+            others += loaded_by_a.get(access.buffer, [])
+        for other in others:
+            if other.index != access.index:
+                return NoFuse(f"{access.buffer} is read at another point than it is stored")
+            if any(x.dtype not in (None, dtypes[x.buffer]) for x in (access, other)):
+                return NoFuse(f"{access.buffer} is seen through another dtype")
+    raises = any(may_raise(s.body) for s in a.stages), any(may_raise(s.body) for s in b.stages)
+    for raising, kernel in zip(raises, (b, a), strict=True):
+        if raising and any(x.mode != "load" and x.buffer.startswith("in") for x in _kernel_accesses(kernel)):
+            return NoFuse("an input is written back only after every check has passed")
+    return None
+
+
+# ---- stages -----------------------------------------------------------------------------------------------------
+
+
+def _combined(a: Kernel, b: Kernel) -> Kernel:
+    stages = list(a.stages)
+    for stage in b.stages:
+        place = _place(stages, stage)
+        if place is None:
+            stages.append(stage)
+        else:
+            stages[place] = _joined(stages[place], stage)
+    return Kernel(
+        a.name,
+        a.outer,
+        tuple(stages),
+        (*a.accumulators, *b.accumulators),
+        origins=(*a.origins, *b.origins),
+    )
+
+
+def _joined(first: Stage, second: Stage) -> Stage:
+    recording = Forwarding()
+    replay(first.body, recording)
+    replay(second.body, recording)
+    return Stage(first.loops, recording.body(), first.sequential or second.sequential)
+
+
+def _place(stages: Sequence[Stage], stage: Stage) -> int | None:
+    """The earliest stage over the same loops that `stage` may join: nothing it needs is made later."""
+    earliest = len(stages)
+    for position in range(len(stages) - 1, -1, -1):
+        other = stages[position]
+        same = other.loops == stage.loops
+        if _made_accumulators(other.body) & _used_accumulators(stage.body):
+            break
+        if same:
+            earliest = position
+        elif _touches(other.body, stage.body):
+            break
+    return earliest if earliest < len(stages) else None
+
+
+def _made_accumulators(body: Body) -> set[str]:
+    return {i.name for i in instructions_of(body) if isinstance(i, Reduce | Running)}
+
+
+def _used_accumulators(body: Body) -> set[str]:
+    return {i.name for i in instructions_of(body) if isinstance(i, Accumulated)}
+
+
+def _touches(first: Body, second: Body) -> bool:
+    """Whether the bodies share a buffer that one of them stores."""
+    one, two = accesses(first), accesses(second)
+    stored = {x.buffer for x in one if x.mode != "load"}, {x.buffer for x in two if x.mode != "load"}
+    return bool(stored[0] & {x.buffer for x in two} or stored[1] & {x.buffer for x in one})
+
+

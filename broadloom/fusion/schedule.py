@@ -1,0 +1,186 @@
+"""The scheduler: operations in program order become fused kernels, and each decision is kept with its reason.
+
+What goes in: `Lowered`. What comes out: a `Program` and the decisions taken. What holds: kernels keep a legal order
+of the program; a kernel moves up over another only if neither touches what the other stores; workspace buffers that
+no kernel loads are neither stored nor allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from broadloom.dtypes import DType
+from broadloom.fusion.decide import Fuse, worthwhile
+from broadloom.fusion.handlers import accesses, instructions_of, may_raise, without_dead
+from broadloom.fusion.ir import Accumulated, Extern, Kernel, Program, Reduce, Running
+from broadloom.fusion.loops import finalise
+from broadloom.fusion.lower import Lowered
+from broadloom.fusion.merge import NoFuse, merge
+
+LOOK_BACK = 24  # groups looked at for each operation: bounds the time for long programs
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Why two operations became one kernel, or did not."""
+
+    first: str
+    second: str
+    outcome: Fuse | NoFuse
+
+    def __str__(self) -> str:
+        verb = "fused" if isinstance(self.outcome, Fuse) else "not fused"
+        return f"{self.first} + {self.second}: {verb}, {self.outcome.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The program and the decisions, in the order they were taken."""
+
+    program: Program
+    decisions: tuple[Decision, ...]
+
+
+def schedule(lowered: Lowered, *, fusion: bool = True) -> Scheduled:
+    """Group the operations. With `fusion=False` each operation stays a kernel of its own."""
+    dtypes = {b.name: b.dtype for b in lowered.buffers}
+    decisions: list[Decision] = []
+    groups: list[Kernel | Extern] = []
+    for operation in lowered.operations:
+        if fusion and isinstance(operation, Kernel):
+            _insert(groups, operation, dtypes, decisions)
+        else:
+            groups.append(operation)
+    steps = [finalise(s) if isinstance(s, Kernel) else s for s in _without_dead(groups, lowered)]
+    named = _named(steps)
+    used = _used(named)
+    buffers = tuple(b for b in lowered.buffers if b.kind in ("input", "output") or b.name in used)
+    program = Program(lowered.name, lowered.symbols, lowered.bindings, buffers, named, lowered.sites)
+    return Scheduled(program, tuple(decisions))
+
+
+# ---- grouping ---------------------------------------------------------------------------------------------------
+
+
+def _insert(
+    groups: list[Kernel | Extern], kernel: Kernel, dtypes: Mapping[str, DType], decisions: list[Decision]
+) -> None:
+    """Fuse `kernel` with the nearest group that takes it; the result is offered to earlier groups in turn."""
+    position = len(groups)
+    moving = kernel
+    while True:
+        found = _partner(groups, position, moving, dtypes, decisions)
+        if found is None:
+            break
+        index, merged = found
+        if position < len(groups):
+            del groups[position]
+        groups[index] = moving = merged
+        position = index
+    if position == len(groups):
+        groups.append(moving)
+
+
+def _partner(
+    groups: Sequence[Kernel | Extern],
+    position: int,
+    kernel: Kernel,
+    dtypes: Mapping[str, DType],
+    decisions: list[Decision],
+) -> tuple[int, Kernel] | None:
+    """The nearest group before `position` that `kernel` fuses with, not moving it over a group it depends on."""
+    for index in range(position - 1, max(-1, position - 1 - LOOK_BACK), -1):
+        group = groups[index]
+        if isinstance(group, Kernel):
+            outcome: Fuse | NoFuse = worthwhile(group, kernel)
+            if isinstance(outcome, Fuse):
+                merged = merge(group, kernel, dtypes)
+                if isinstance(merged, Kernel):
+                    decisions.append(Decision(_label(group), _label(kernel), outcome))
+                    return index, merged
+                outcome = merged
+            if outcome.reason != "nothing is shared":
+                decisions.append(Decision(_label(group), _label(kernel), outcome))
+        if _depends(kernel, group):
+            return None
+    return None
+
+
+def _label(kernel: Kernel) -> str:
+    ops = [o for o in dict.fromkeys(kernel.origins) if o != "copy"] or ["copy"]
+    return f"{kernel.name}[{'+'.join(ops[:6])}{'+...' if len(ops) > 6 else ''}]"
+
+
+def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
+    """Buffers loaded, buffers stored, and whether the step may fail."""
+    if isinstance(step, Extern):
+        return set(step.operands), set(step.results), step.site >= 0
+    found = [x for stage in step.stages for x in accesses(stage.body)]
+    loaded = {x.buffer for x in found if x.mode != "set"}
+    stored = {x.buffer for x in found if x.mode != "load"}
+    return loaded, stored, any(may_raise(s.body) for s in step.stages)
+
+
+def _depends(later: Kernel | Extern, earlier: Kernel | Extern) -> bool:
+    """Whether `later` must stay behind `earlier`. Inputs are written only after every check that precedes."""
+    loaded, stored, raises = _effects(later)
+    before_loaded, before_stored, before_raises = _effects(earlier)
+    if loaded & before_stored or stored & (before_stored | before_loaded):
+        return True
+    writes_input = any(b.startswith("in") for b in stored)
+    before_writes_input = any(b.startswith("in") for b in before_stored)
+    return (before_raises and writes_input) or (raises and before_writes_input)
+
+
+# ---- dead stores ------------------------------------------------------------------------------------------------
+
+
+def _without_dead(groups: Sequence[Kernel | Extern], lowered: Lowered) -> list[Kernel | Extern]:
+    """The groups without stores to workspace that no later (or same) group loads, and without what that idles."""
+    workspace = {b.name for b in lowered.buffers if b.kind == "workspace"}
+    needed: set[str] = set()
+    kept: list[Kernel | Extern] = []
+    for step in reversed(groups):
+        if isinstance(step, Kernel):
+            step = _pruned(step, workspace, needed)
+            if not step.stages:
+                continue
+        loaded, _, _ = _effects(step)
+        needed |= loaded | (set(step.results) if isinstance(step, Extern) else set())
+        kept.append(step)
+    kept.reverse()
+    return kept
+
+
+def _pruned(kernel: Kernel, workspace: set[str], needed: set[str]) -> Kernel:
+    while True:
+        loaded = {x.buffer for s in kernel.stages for x in accesses(s.body) if x.mode == "load"}
+        read = {i.name for s in kernel.stages for i in instructions_of(s.body) if isinstance(i, Accumulated)}
+        stores = frozenset(workspace - needed - loaded)
+        folds = frozenset(a.name for a in kernel.accumulators) - read
+        stages = (replace(s, body=without_dead(s.body, stores, folds)) for s in kernel.stages)
+        kept = tuple(s for s in stages if s.body.instructions)
+        made = {i.name for s in kept for i in instructions_of(s.body) if isinstance(i, Reduce | Running)}
+        changed = replace(kernel, stages=kept, accumulators=tuple(a for a in kernel.accumulators if a.name in made))
+        if changed == kernel:
+            return kernel
+        kernel = changed
+
+
+# ---- names ------------------------------------------------------------------------------------------------------
+
+
+def _named(steps: Sequence[Kernel | Extern]) -> tuple[Kernel | Extern, ...]:
+    return tuple(
+        replace(step, name=f"{'kernel' if isinstance(step, Kernel) else 'call'}{position}")
+        for position, step in enumerate(steps)
+    )
+
+
+def _used(steps: Sequence[Kernel | Extern]) -> set[str]:
+    found: set[str] = set()
+    for step in steps:
+        loaded, stored, _ = _effects(step)
+        found |= loaded | stored
+    return found
