@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broadloom.fusion.handlers import Recording, accesses, index_of, instructions_of, replay
-from broadloom.fusion.ir import Body, Kernel, Loop, Stage
+from broadloom.fusion.ir import Body, Kernel, Loop, Reduce, Stage
 from broadloom.symbolic import Expr, Size, Symbol, coefficient, evaluate, free_symbols, substitute
 
 GUESS = 1024  # the size that a symbol is taken for where strides are compared
@@ -41,7 +41,19 @@ def _sorted(kernel: Kernel) -> tuple[Loop, ...]:
     """Outer loops by falling step of the stores, then of the loads; ties keep their order."""
     if len(kernel.outer) < 2:
         return kernel.outer
-    found = [a for stage in kernel.stages for a in accesses(stage.body)]
+    return _by_step(kernel.outer, [s.body for s in kernel.stages])
+
+
+def _sorted_stage(stage: Stage) -> tuple[Loop, ...]:
+    """A stage's loops likewise, unless its iterations have an order: cumulative ops, first extremum."""
+    ordered = stage.sequential or any(
+        isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body)
+    )
+    return stage.loops if ordered else _by_step(stage.loops, [stage.body])
+
+
+def _by_step(loops: tuple[Loop, ...], bodies: Sequence[Body]) -> tuple[Loop, ...]:
+    found = [a for body in bodies for a in accesses(body)]
     stores = [a.index for a in found if a.mode != "load"]
     loads = [a.index for a in found if a.mode == "load"]
 
@@ -51,7 +63,7 @@ def _sorted(kernel: Kernel) -> tuple[Loop, ...]:
             sum(_stride(i, loop.variable) for i in loads),
         )
 
-    return tuple(sorted(kernel.outer, key=weight, reverse=True))
+    return tuple(sorted(loops, key=weight, reverse=True))
 
 
 def _indices(bodies: Sequence[Body]) -> list[Size]:
@@ -108,6 +120,7 @@ def _joined_outer(kernel: Kernel) -> Kernel:
 
 
 def _joined_stage(stage: Stage) -> Stage:
+    stage = replace(stage, loops=_sorted_stage(stage))
     position = len(stage.loops) - 2
     while position >= 0:
         first, second = stage.loops[position : position + 2]

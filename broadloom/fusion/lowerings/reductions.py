@@ -1,0 +1,198 @@
+"""Lowering of reductions and cumulative ops.
+
+A reduction is a fold stage over the reduced axes and a stage that stores the result. A long reduction to few results
+is split into chunks of fixed length - two kernels, the chunks in parallel - so that the split, and with it the
+rounding, never depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
+from broadloom.fusion.ir import Accumulator, Kernel, Loop, ReductionKind, Stage
+from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.graph.ir import Node, ValueId
+from broadloom.ops.record import Op
+from broadloom.symbolic import Size, Symbol, floordiv, product, smin
+
+CHUNK = 16384  # elements folded by one point of a split reduction
+FEW_RESULTS = 16  # outer points that keep the threads busy without a split
+
+
+FOLDS: dict[str, ReductionKind] = {
+    "sum": "sum",
+    "prod": "prod",
+    "max": "max",
+    "min": "min",
+    "any": "any",
+    "all": "all",
+}
+SCANS: dict[str, ReductionKind] = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+# NumPy adds float16 in float32 and rounds once at the end.
+WIDER: dict[tuple[str, DType], DType] = {
+    ("sum", dtypes.float16): dtypes.float32,
+    ("sum", dtypes.bfloat16): dtypes.float32,
+}
+
+
+def _split_axes(ndim: int, axes: Sequence[int]) -> tuple[list[int], list[int]]:
+    reduced = sorted(a + ndim for a in axes)
+    return [a for a in range(ndim) if a not in reduced], reduced
+
+
+def _loops(shape: Sequence[Size], axes: Sequence[int], prefix: str) -> tuple[tuple[Loop, ...], dict[int, Size]]:
+    loops, index = loop_nest([shape[a] for a in axes], prefix)
+    return loops, dict(zip(axes, index, strict=True))
+
+
+def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
+    """sum, prod, max, min, any, all over `axes`."""
+    op, result = node.op, node.types[0]
+    assert isinstance(op, Op)
+    kept, reduced = _split_axes(len(x.shape), node.attributes["axes"])
+    kind = FOLDS[op.name]
+    if kind in ("any", "all") and x.dtype is not dtypes.bool_:
+        raw = x
+        x = TensorBox(
+            dtypes.bool_,
+            raw.shape,
+            lambda ops, i: ops.compute("cast", (raw.load(ops, i),), dtypes.bool_, (("dtype", dtypes.bool_),)),
+            raw.storage,
+        )
+    fold = WIDER.get((kind, x.dtype), x.dtype)
+    rank, kept_axes = len(x.shape), kept
+    if _is_long(x.shape, kept, reduced):
+        x, kept, reduced = _chunked(state, node, x, fold, kind, reduced)
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    outer, outer_index = _loops(x.shape, kept, "i")
+    inner, inner_index = _loops(x.shape, reduced, "r")
+    index = outer_index | inner_index
+    place = _result_index(node, rank, dict(zip(kept_axes, outer_index.values(), strict=True)))
+    accumulator = Accumulator(state.fresh("acc"), kind, fold, fold)
+
+    def body(ops: Inlining) -> None:
+        value = x.load(ops, tuple(index[a] for a in range(len(x.shape))))
+        ops.reduce(accumulator.name, _cast(ops, value, x.dtype, fold))
+
+    def store(ops: Inlining) -> None:
+        total = _cast(ops, ops.accumulated(accumulator.name, fold), fold, result.dtype)
+        ops.store(buffer.name, flat_index(buffer.layout, place), total)
+
+    state.reduction(accumulator, outer, inner, body, store, op.name)
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+
+
+def _result_index(node: Node, rank: int, kept: dict[int, Size]) -> Index:
+    """Where an outer point stores its result: `kept` maps the kept axes to their indices; under `keepdims` the
+    reduced axes stay, with size 1."""
+    if node.attributes.get("keepdims"):
+        return tuple(kept.get(a, 0) for a in range(rank))
+    return tuple(kept.values())
+
+
+def _cast(ops: Inlining, value: int, old: DType, new: DType) -> int:
+    return value if old is new else ops.compute("cast", (value,), new, (("dtype", new),))
+
+
+def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int]) -> bool:
+    results, length = product(shape[a] for a in kept), product(shape[a] for a in reduced)
+    few = isinstance(results, int) and results < FEW_RESULTS
+    return few and not (isinstance(length, int) and length < 2 * CHUNK)
+
+
+def _chunked(
+    state: Lowering, node: Node, x: TensorBox, fold: DType, kind: ReductionKind, reduced: Sequence[int]
+) -> tuple[TensorBox, list[int], list[int]]:
+    """Fold each chunk of the longest reduced axis on its own; the partial results, kept and reduced axes of what
+    is left to do: the partial results have the chunks as their last axis, and the kept axes before."""
+    kept = [a for a in range(len(x.shape)) if a not in reduced]
+    axis = _chunk_axis(x.shape, reduced)
+    rest = product(x.shape[a] for a in reduced if a != axis)
+    length: Size = max(1, CHUNK // max(1, rest)) if isinstance(rest, int) else 1
+    size = x.shape[axis]
+    chunks = floordiv(size + (length - 1), length)
+    shape = (*(x.shape[a] for a in kept), chunks)
+    partial = state.buffer(fold, contiguous(shape))
+    outer, outer_index = _loops(x.shape, kept, "i")
+    (chunk_loop,), (chunk,) = loop_nest([chunks], "j") if chunks != 1 else ((Loop(Symbol("j0", 0, 0), 1),), (0,))
+    others = [a for a in reduced if a != axis]
+    inner, inner_index = _loops(x.shape, others, "r")
+    within = Symbol(f"r{len(others)}", 0, length - 1)
+    extent = smin(length, size - chunk * length)
+    index = outer_index | inner_index | {axis: chunk * length + within}
+    loops = [*inner]
+    loops.insert(sum(a < axis for a in others if x.shape[a] != 1), Loop(within, extent))
+    accumulator = Accumulator(state.fresh("acc"), kind, fold, fold)
+
+    def body(ops: Inlining) -> None:
+        value = x.load(ops, tuple(index[a] for a in range(len(x.shape))))
+        ops.reduce(accumulator.name, _cast(ops, value, x.dtype, fold))
+
+    def store(ops: Inlining) -> None:
+        place = (*(outer_index[a] for a in kept), chunk)
+        ops.store(partial.name, flat_index(partial.layout, place), ops.accumulated(accumulator.name, fold))
+
+    assert isinstance(node.op, Op)
+    state.reduction(accumulator, (*outer, chunk_loop), tuple(loops), body, store, node.op.name)
+    box = TensorBox.whole(StorageBox(fold, shape, None, partial))
+    return box, list(range(len(kept))), [len(kept)]
+
+
+def _chunk_axis(shape: Sequence[Size], reduced: Sequence[int]) -> int:
+    """The reduced axis that is cut: a symbolic one if there is one, else the longest."""
+    for a in reduced:
+        if not isinstance(shape[a], int):
+            return a
+    return max(reduced, key=lambda a: int(str(shape[a])))
+
+
+def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
+    """argmax or argmin along one axis: the accumulator keeps the extremum and its position."""
+
+    def lower(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
+        result = node.types[0]
+        kept, reduced = _split_axes(len(x.shape), [node.attributes["axis"]])
+        buffer = state.destination(ids[0], result.dtype, result.shape)
+        outer, outer_index = _loops(x.shape, kept, "i")
+        inner, inner_index = _loops(x.shape, reduced, "r")
+        index = outer_index | inner_index
+        place = _result_index(node, len(x.shape), outer_index)
+        accumulator = Accumulator(state.fresh("acc"), kind, dtypes.int64, x.dtype)
+
+        def body(ops: Inlining) -> None:
+            value = x.load(ops, tuple(index[a] for a in range(len(x.shape))))
+            ops.reduce(accumulator.name, value, ops.index_value(inner_index[reduced[0]], dtypes.int64))
+
+        def store(ops: Inlining) -> None:
+            found = ops.accumulated(accumulator.name, dtypes.int64)
+            ops.store(buffer.name, flat_index(buffer.layout, place), found)
+
+        state.reduction(accumulator, outer, inner, body, store, kind)
+        return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+
+    return lower
+
+
+def lower_scan(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
+    """cumsum, cumprod, cummax, cummin along one axis: a stage whose iterations run in order."""
+    op, result = node.op, node.types[0]
+    assert isinstance(op, Op)
+    kept, scanned = _split_axes(len(x.shape), [node.attributes["axis"]])
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    outer, outer_index = _loops(x.shape, kept, "i")
+    inner, inner_index = _loops(x.shape, scanned, "r")
+    positions = outer_index | inner_index
+    index = tuple(positions[a] for a in range(len(x.shape)))
+    accumulator = Accumulator(state.fresh("acc"), SCANS[op.name], result.dtype, result.dtype)
+
+    def body(ops: Inlining) -> None:
+        running = ops.running(accumulator.name, x.load(ops, index), result.dtype)
+        ops.store(buffer.name, flat_index(buffer.layout, index), running)
+
+    recorded = state.record(body)
+    stage = Stage(inner, recorded.body(), sequential=True)
+    state.operations.append(Kernel(state.fresh("k"), outer, (stage,), (accumulator,), origins=(op.name,)))
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
