@@ -211,13 +211,23 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """A strided part of a buffer, as a library call sees it: batch axes, then the matrix or vector axes."""
+
+    buffer: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
 class Extern:
-    """A library call: BLAS or LAPACK. Operands are buffers in layouts the routine takes."""
+    """A library call: BLAS or LAPACK, once per element of the results' batch axes; an operand's batch axis of
+    stride 0 is broadcast. "gemm" takes matrices (m, n) and (n, p) and stores (m, p), each with one of its last two
+    strides 1; the factorisations work in place on results that hold a copy of the operand."""
 
     name: str
     routine: str  # "gemm", "getrf", "getrs", "potrf", "trtrs", ...
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
+    operands: tuple[Region, ...]
+    results: tuple[Region, ...]
     attrs: tuple[tuple[str, object], ...] = ()
     site: int = -1
 

@@ -115,7 +115,8 @@ def _label(kernel: Kernel) -> str:
 def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
     """Buffers loaded, buffers stored, and whether the step may fail."""
     if isinstance(step, Extern):
-        return set(step.operands), set(step.results), step.site >= 0
+        stored = {r.buffer for r in step.results}
+        return {r.buffer for r in step.operands} | stored, stored, step.site >= 0
     found = [x for stage in step.stages for x in accesses(stage.body)]
     loaded = {x.buffer for x in found if x.mode != "set"}
     stored = {x.buffer for x in found if x.mode != "load"}
@@ -147,7 +148,7 @@ def _without_dead(groups: Sequence[Kernel | Extern], lowered: Lowered) -> list[K
             if not step.stages:
                 continue
         loaded, _, _ = _effects(step)
-        needed |= loaded | (set(step.results) if isinstance(step, Extern) else set())
+        needed |= loaded
         kept.append(step)
     kept.reverse()
     return kept
