@@ -136,7 +136,7 @@ def _times(a: Range, b: Range) -> Range:
         return Range(a.lo * b.lo, None if a.hi is None or b.hi is None else a.hi * b.hi)
     if a == (0, 0) or b == (0, 0):
         return Range(0, 0)
-    if None in a or None in b:
+    if a.lo is None or a.hi is None or b.lo is None or b.hi is None:
         return _times_unbounded(a, b)
     corners = [x * y for x in a for y in b if x is not None and y is not None]
     return Range(min(corners), max(corners))
