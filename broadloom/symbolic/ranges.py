@@ -293,7 +293,7 @@ def split_atom(e: Expr, atom: Expr) -> tuple[Size, Size] | None:
 
 
 def _below(atom: Expr, stride: Size, rest: Size) -> list[Size]:
-    """Expressions that ``stride * atom + rest`` never falls below, for ``stride >= 0``."""
+    """Expressions any of which, if never negative, shows that ``stride * atom + rest`` is not, for ``stride >= 0``."""
     if isinstance(atom, Symbol):
         return [add(mul(stride, atom.lo), rest)]
     if isinstance(atom, Mod) and positive(atom.divisor, atom):
@@ -316,7 +316,7 @@ def _below(atom: Expr, stride: Size, rest: Size) -> list[Size]:
 
 
 def _above(atom: Expr, stride: Size, rest: Size) -> list[Size]:
-    """Expressions that ``stride * atom + rest`` never falls below, for ``stride <= 0``."""
+    """As `_below`, for ``stride <= 0``."""
     if isinstance(atom, Symbol):
         return [] if atom.hi is None else [add(mul(stride, atom.hi), rest)]
     if isinstance(atom, Mod) and positive(atom.divisor, atom):

@@ -15,6 +15,7 @@ from broadloom.symbolic.expr import Add, Expr, FloorDiv, Max, Min, Mod, Mul, Siz
 
 _TOKEN = re.compile(r"\s*(\d+|[^\W\d]\w*|//|[-+*%(),]|\S)")
 _DEEPEST = 100
+_LONGEST_NUMBER = 1000  # digits
 
 
 def print_expr(e: Size) -> str:
@@ -135,6 +136,8 @@ class _Parser:
             self.expect(")")
             return result
         if token.isdecimal():
+            if len(token) > _LONGEST_NUMBER:
+                raise ParseError("a number is too long", got=f"{len(token)} digits", allowed=f"{_LONGEST_NUMBER}")
             return int(token)
         if token in ("min", "max"):
             return self.extremum(token, depth)

@@ -14,10 +14,10 @@ N = Symbol("n")
 M = Symbol("m", 1)
 K = Symbol("k", 2, 9)
 Z = Symbol("z", -5, 5)
-I = Symbol("i", 0, N - 1)
-J = Symbol("j", 0, M - 1)
+ROW = Symbol("i", 0, N - 1)
+COLUMN = Symbol("j", 0, M - 1)
 F = Symbol("f", 0, N * M - 1)
-SYMBOLS = (N, M, K, Z, I, J, F)
+SYMBOLS = (N, M, K, Z, ROW, COLUMN, F)
 NAMES = {s.name: s for s in SYMBOLS}
 
 
@@ -78,8 +78,8 @@ def environments(draw: st.DrawFn) -> dict[Symbol, int]:
     """Values within the bounds of all symbols; n is at least 1 because i has a value."""
     env = {N: draw(st.integers(1, 7)), M: draw(st.integers(1, 6)), K: draw(st.integers(2, 9))}
     env[Z] = draw(st.integers(-5, 5))
-    env[I] = draw(st.integers(0, env[N] - 1))
-    env[J] = draw(st.integers(0, env[M] - 1))
+    env[ROW] = draw(st.integers(0, env[N] - 1))
+    env[COLUMN] = draw(st.integers(0, env[M] - 1))
     env[F] = draw(st.integers(0, env[N] * env[M] - 1))
     return env
 
