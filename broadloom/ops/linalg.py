@@ -1,0 +1,191 @@
+"""Linear algebra on the last two axes: LU and Cholesky factors, what is solved with them, solve, inv, det.
+
+Dtypes: float32, float64, complex64, complex128. Where NumPy raises LinAlgError so do these ops: cholesky of a matrix
+that is not positive definite, solve and inv of a singular one. `solve`, `inv` and `det` can be decomposed:
+`lu_factor{check_singular}` then `lu_solve`, or the product of the diagonal with the sign of the interchanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from broadloom.dtypes import DType, int32
+from broadloom.errors import DTypeError
+from broadloom.lazy import scipy_lapack
+from broadloom.ops import rules
+from broadloom.ops.movement import loop_shape, with_loop
+from broadloom.ops.record import Op, Sample, Trait
+from broadloom.ops.rules import LAPACK, Array
+from broadloom.ops.signature import Signature
+
+_FLOAT64_FIRST = "numpy.linalg computes in float64: cast first"
+_EMPTY = rules.reasons(LAPACK, bools=_FLOAT64_FIRST, ints=_FLOAT64_FIRST, halves=rules.NO_HALF_LAPACK)
+_LETTER = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    routine: Callable[..., Any] = getattr(scipy_lapack(), _LETTER[dtype.char] + name)
+    return routine
+
+
+def _each(core: Callable[..., Any], arrays: tuple[Array, ...], ranks: tuple[int, ...], outs: tuple[Array, ...]) -> None:
+    """Runs `core` on each loop point's operands, into the outputs' loop points."""
+    loop = loop_shape(arrays, ranks)
+    full = [with_loop(a, loop, r) for a, r in zip(arrays, ranks, strict=True)]
+    for point in np.ndindex(loop):
+        results = core(*(a[point] for a in full))
+        for out, result in zip(outs, results, strict=True):
+            out[point] = result
+
+
+def _lu_factor(a: Array, check_singular: bool = False) -> tuple[Array, Array]:
+    lu, pivots = np.empty(a.shape, a.dtype), np.empty(a.shape[:-1], np.int32)
+    if a.size == 0:
+        return lu, pivots
+    getrf = _routine("getrf", a.dtype)
+
+    def core(matrix: Array) -> tuple[Array, Array]:
+        factors, interchanges, info = getrf(matrix)
+        if check_singular and info > 0:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return factors, interchanges + 1
+
+    _each(core, (a,), (2,), (lu, pivots))
+    return lu, pivots
+
+
+def _lu_solve(lu: Array, pivots: Array, b: Array) -> Array:
+    loop = loop_shape((lu, pivots, b), (2, 1, 2))
+    result = np.empty(loop + b.shape[-2:], b.dtype)
+    if result.size:
+        getrs = _routine("getrs", b.dtype)
+        _each(lambda f, p, y: (getrs(f, p - 1, y)[0],), (lu, pivots, b), (2, 1, 2), (result,))
+    return result
+
+
+def _triangular_solve(a: Array, b: Array, lower: bool, transpose: bool, unit_diagonal: bool) -> Array:
+    loop = loop_shape((a, b), (2, 2))
+    result = np.empty(loop + b.shape[-2:], b.dtype)
+    n = a.shape[-1]
+
+    def core(matrix: Array, y: Array) -> tuple[Array]:
+        x = y.copy()
+        m = matrix.T if transpose else matrix
+        forward = lower != transpose
+        for i in range(n) if forward else range(n - 1, -1, -1):
+            solved = slice(0, i) if forward else slice(i + 1, n)
+            x[i] -= m[i, solved] @ x[solved]
+            if not unit_diagonal:
+                x[i] /= m[i, i]
+        return (x,)
+
+    with np.errstate(all="ignore"):
+        _each(core, (a, b), (2, 2), (result,))
+    return result
+
+
+def _lapack_rule(name: str, results: tuple[DType | None, ...], pivots: int | None = None) -> rules.Rule:
+    """All operands but the pivots have one dtype with a cell; None among the results stands for it."""
+
+    def rule(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        if pivots is not None and dtypes[pivots] is not int32:
+            raise DTypeError(f"{name}: pivots have another dtype", got=dtypes[pivots], allowed="int32")
+        same = [d for i, d in enumerate(dtypes) if i != pivots]
+        d = rules.require_cell(name, rules.require_same(name, same), _EMPTY)
+        return tuple(r or d for r in results)
+
+    return rule
+
+
+def linalg(
+    name: str,
+    signature: str,
+    reference: Callable[..., Any],
+    samples: tuple[Sample, ...],
+    doc: str,
+    *,
+    results: tuple[DType | None, ...] = (None,),
+    pivots: int | None = None,
+    switches: Mapping[str, bool] | None = None,
+    required: tuple[str, ...] = (),
+    raises: Callable[[tuple[DType, ...], Mapping[str, Any]], bool] | None = None,
+) -> Op:
+    """An op on matrices; `switches` are boolean attributes with a default, `required` ones without."""
+    parsed = Signature.parse(signature)
+    names = (*required, *(switches or ()))
+
+    def read(attrs: Mapping[str, Any]) -> Signature:
+        for switch in names:
+            rules.read_choice(name, attrs, switch, True, False)
+        return parsed
+
+    operands = len(samples[0].core_shapes)
+    return Op(
+        name=name,
+        doc=doc,
+        signature=read,
+        result_dtypes=_lapack_rule(name, results, pivots),
+        reference=reference,
+        arity=operands,
+        attr_names=names,
+        traits=frozenset({Trait.LINALG} | ({Trait.MAY_RAISE} if raises else set())),
+        samples=samples,
+        sample_dtypes=tuple(tuple(int32 if i == pivots else d for i in range(operands)) for d in LAPACK),
+        defaults=dict(switches or {}),
+        raises=raises,
+        empty=_EMPTY,
+    )
+
+
+def _always(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _matrix(n: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
+    return Sample(((n, n),), attrs or {}, domains={0: (domain, n)})  # type: ignore[dict-item]
+
+
+def _system(n: int, k: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
+    return Sample(((n, n), (n, k)), attrs or {}, domains={0: (domain, n)})  # type: ignore[dict-item]
+
+
+_TRIANGULAR = tuple(
+    _system(3, 2, "lower" if lower else "upper", {"lower": lower, "transpose": t, "unit_diagonal": unit})
+    for lower in (True, False)
+    for t in (True, False)
+    for unit in (True, False)
+)
+
+OPS = (
+    linalg("lu_factor", "(n,n)->(n,n),(n)", _lu_factor,
+           (_matrix(3, "regular"), _matrix(1, "regular"), _matrix(0, "regular"),
+            _matrix(3, "regular", {"check_singular": True})),
+           """LAPACK's getrf: (lu, pivots). L is unit lower and U upper in lu; row i was interchanged with row
+           pivots[i], counted from 1, int32. With `check_singular` (default False) an exact zero on U's diagonal raises
+           LinAlgError.""",
+           results=(None, int32), switches={"check_singular": False},
+           raises=lambda dtypes, attrs: bool(attrs["check_singular"])),
+    linalg("lu_solve", "(n,n),(n),(n,k)->(n,k)", _lu_solve,
+           (Sample(((3, 3), (3,), (3, 2)), domains={0: ("lu", 3), 1: ("pivots", 3)}),
+            Sample(((0, 0), (0,), (0, 2)), domains={0: ("lu", 0), 1: ("pivots", 0)})),
+           "`lu_solve(lu, pivots, b)`: x with a @ x == b, given lu_factor of a. A zero diagonal gives inf or nan.",
+           pivots=1),
+    linalg("cholesky", "(n,n)->(n,n)", np.linalg.cholesky, (_matrix(3, "definite"), _matrix(0, "definite")),
+           """The lower L with L @ L.conj().T == a, zero above the diagonal. Reads a's lower triangle alone. Raises
+           LinAlgError if a is not positive definite.""",
+           raises=_always),
+    linalg("triangular_solve", "(n,n),(n,k)->(n,k)", _triangular_solve, (*_TRIANGULAR, _system(0, 2, "lower",
+           {"lower": True, "transpose": False, "unit_diagonal": False})),
+           """`triangular_solve(a, b)`: x with a @ x == b, or a.T @ x == b with `transpose` (not conjugated). Reads
+           one triangle of a, without the diagonal if it is unit. A zero diagonal gives inf or nan.""",
+           required=("lower", "transpose", "unit_diagonal")),
+    linalg("solve", "(n,n),(n,k)->(n,k)", np.linalg.solve, (_system(3, 2, "regular"), _system(0, 2, "regular")),
+           "x with a @ x == b. Raises LinAlgError if a is exactly singular.", raises=_always),
+    linalg("inv", "(n,n)->(n,n)", np.linalg.inv, (_matrix(3, "regular"), _matrix(0, "regular")),
+           "The inverse. Raises LinAlgError if a is exactly singular.", raises=_always),
+    linalg("det", "(n,n)->()", lambda a: np.asarray(np.linalg.det(a)), (_matrix(3, "regular"), _matrix(0, "regular")),
+           "The determinant; 0 for a singular matrix, 1 for size 0."),
+)  # fmt: skip

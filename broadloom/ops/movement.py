@@ -1,0 +1,277 @@
+"""Data movement: rearranged copies of operands, no arithmetic.
+
+Attributes speak of core axes, counted from the end. `concat` and `stack` take one or more operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from broadloom.dtypes import ALL
+from broadloom.errors import ShapeError
+from broadloom.ops import rules
+from broadloom.ops.record import Op, Sample, Trait
+from broadloom.ops.rules import Array
+from broadloom.ops.signature import Combine, Count, Dim, Expression, Signature
+from broadloom.ops.views import Check, check_slices, read_slices, slice_key
+
+Ints = tuple[int, ...]
+
+
+def movement(
+    name: str,
+    arity: int | None,
+    signature: Callable[[Mapping[str, Any]], Signature],
+    reference: Callable[..., Array],
+    attr_names: tuple[str, ...],
+    samples: tuple[Sample, ...],
+    doc: str,
+    check: Check | None = None,
+) -> Op:
+    """An op that moves elements of operands of one dtype; every dtype has a cell."""
+    operands = max(len(samples[0].core_shapes), 1)
+    return Op(
+        name=name,
+        doc=doc,
+        signature=signature,
+        result_dtypes=rules.same_rule(name, {}),
+        reference=reference,
+        arity=arity,
+        attr_names=attr_names,
+        traits=frozenset({Trait.CHEAP}),
+        samples=samples,
+        sample_dtypes=tuple((d,) * operands for d in ALL),
+        check=check,
+    )
+
+
+def loop_shape(arrays: tuple[Array, ...], ranks: Ints) -> Ints:
+    """The broadcast loop shape of arrays whose last `ranks` axes are core."""
+    return np.broadcast_shapes(*(a.shape[: a.ndim - r] for a, r in zip(arrays, ranks, strict=True)))
+
+
+def with_loop(x: Array, loop: Ints, rank: int) -> Array:
+    """`x` broadcast to the loop shape, its last `rank` axes kept."""
+    return np.broadcast_to(x, loop + x.shape[x.ndim - rank :])
+
+
+# ---- flip, roll, pad ----------------------------------------------------------------------------------------------
+
+
+def _flip_signature(attrs: Mapping[str, Any]) -> Signature:
+    dims = rules.named(rules.depth(rules.read_axes("flip", attrs)))
+    return Signature((dims,), (dims,))
+
+
+def _flip(x: Array, axes: Ints) -> Array:
+    return np.flip(x, axes)
+
+
+def _roll_signature(attrs: Mapping[str, Any]) -> Signature:
+    axes = rules.read_axes("roll", attrs)
+    shifts = rules.read_sizes("roll", attrs, "shifts", None)
+    if len(shifts) != len(axes):
+        raise ShapeError("roll: shifts and axes differ in length", got=f"{shifts}, {axes}")
+    dims = rules.named(rules.depth(axes))
+    return Signature((dims,), (dims,))
+
+
+def _roll(x: Array, shifts: Ints, axes: Ints) -> Array:
+    return np.roll(x, shifts, axes)
+
+
+def _pad_signature(attrs: Mapping[str, Any]) -> Signature:
+    before, after = (rules.read_sizes("pad", attrs, name) for name in ("before", "after"))
+    if len(before) != len(after):
+        raise ShapeError("pad: before and after differ in length", got=f"{before}, {after}")
+    dims = rules.named(len(before))
+    core = tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in zip(dims, before, after, strict=True))
+    return Signature((dims, ()), (core,))
+
+
+def _pad(x: Array, value: Array, before: Ints, after: Ints) -> Array:
+    k = len(before)
+    loop = loop_shape((x, value), (k, 0))
+    core = x.shape[x.ndim - k :]
+    result = np.empty(loop + tuple(b + n + a for b, n, a in zip(before, core, after, strict=True)), x.dtype)
+    result[...] = value[(..., *[np.newaxis] * k)]
+    result[(..., *(slice(b, b + n) for b, n in zip(before, core, strict=True)))] = x
+    return result
+
+
+# ---- concat, stack ------------------------------------------------------------------------------------------------
+
+
+def _concat_signature(attrs: Mapping[str, Any]) -> Signature:
+    names = rules.dim_names(-rules.read_axis("concat", attrs))
+    dims = (Dim(names[0], each=True), *map(Dim, names[1:]))
+    return Signature((dims,), (dims,), variadic=True)
+
+
+def _concat(*arrays: Array, axis: int) -> Array:
+    loop = loop_shape(arrays, (-axis,) * len(arrays))
+    return np.concatenate([with_loop(a, loop, -axis) for a in arrays], axis=axis)
+
+
+def _stack_signature(attrs: Mapping[str, Any]) -> Signature:
+    dims = rules.named(-rules.read_axis("stack", attrs) - 1)
+    return Signature((dims,), ((Count(), *dims),), variadic=True)
+
+
+def _stack(*arrays: Array, axis: int) -> Array:
+    rank = -axis - 1
+    loop = loop_shape(arrays, (rank,) * len(arrays))
+    return np.stack([with_loop(a, loop, rank) for a in arrays], axis=axis)
+
+
+# ---- repeat, tile -------------------------------------------------------------------------------------------------
+
+
+def _repeat_signature(attrs: Mapping[str, Any]) -> Signature:
+    dims = rules.named(-rules.read_axis("repeat", attrs))
+    repeats = attrs["repeats"]
+    if isinstance(repeats, tuple):
+        counts = rules.read_sizes("repeat", attrs, "repeats")
+        if not all(isinstance(c, int) for c in counts):
+            raise ShapeError("repeat: a tuple of repeats holds ints", got=repeats)
+        return Signature(((Dim(len(counts)), *dims[1:]),), ((Dim(sum(counts)), *dims[1:]),))  # type: ignore[arg-type]
+    first = Combine("*", dims[0], Dim(rules.read_size("repeat", attrs, "repeats")))
+    return Signature((dims,), ((first, *dims[1:]),))
+
+
+def _repeat(x: Array, repeats: int | Ints, axis: int) -> Array:
+    return np.repeat(x, repeats, axis)
+
+
+def _tile_signature(attrs: Mapping[str, Any]) -> Signature:
+    reps = rules.read_sizes("tile", attrs, "reps")
+    dims = rules.named(len(reps))
+    core: tuple[Expression, ...] = tuple(Combine("*", d, Dim(r)) for d, r in zip(dims, reps, strict=True))
+    return Signature((dims,), (core,))
+
+
+def _tile(x: Array, reps: Ints) -> Array:
+    return np.tile(x, (1,) * (x.ndim - len(reps)) + reps)
+
+
+# ---- slice_update -------------------------------------------------------------------------------------------------
+
+
+def _slice_update_signature(attrs: Mapping[str, Any]) -> Signature:
+    _, sizes, _ = read_slices("slice_update", attrs)
+    dims = rules.named(len(sizes))
+    return Signature((dims, tuple(map(Dim, sizes))), (dims,))
+
+
+def _slice_update(x: Array, value: Array, starts: Ints, sizes: Ints, steps: Ints) -> Array:
+    k = len(sizes)
+    result = with_loop(x, loop_shape((x, value), (k, k)), k).copy()
+    result[slice_key(starts, sizes, steps)] = value
+    return result
+
+
+def _update(shape: Ints, starts: Ints, sizes: Ints, steps: Ints) -> Sample:
+    return Sample((shape, sizes), {"starts": starts, "sizes": sizes, "steps": steps})
+
+
+OPS = (
+    movement(
+        "flip",
+        1,
+        _flip_signature,
+        _flip,
+        ("axes",),
+        (Sample(((3,),), {"axes": (-1,)}), Sample(((2, 3),), {"axes": (-2,)}), Sample(((2, 3),), {"axes": (-2, -1)})),
+        "Each of `axes` reversed.",
+    ),
+    movement(
+        "roll",
+        1,
+        _roll_signature,
+        _roll,
+        ("shifts", "axes"),
+        (
+            Sample(((5,),), {"shifts": (2,), "axes": (-1,)}),
+            Sample(((3, 4),), {"shifts": (-1, 7), "axes": (-2, -1)}),
+            Sample(((3, 2),), {"shifts": (1,), "axes": (-2,)}),
+            Sample(((0,),), {"shifts": (1,), "axes": (-1,)}),
+        ),
+        "Axis `axes[i]` rotated by `shifts[i]`: element j comes from j - shift modulo its size.",
+    ),
+    movement(
+        "pad",
+        2,
+        _pad_signature,
+        _pad,
+        ("before", "after"),
+        (
+            Sample(((3,), ()), {"before": (1,), "after": (2,)}),
+            Sample(((2, 3), ()), {"before": (0, 2), "after": (1, 0)}),
+            Sample(((0,), ()), {"before": (2,), "after": (1,)}),
+        ),
+        "`pad(x, value)`: x with before[i] and after[i] elements of the 0-d value around core axis i.",
+    ),
+    movement(
+        "concat",
+        None,
+        _concat_signature,
+        _concat,
+        ("axis",),
+        (
+            Sample(((2,), (3,)), {"axis": -1}),
+            Sample(((2, 3), (1, 3)), {"axis": -2}),
+            Sample(((0,), (2,)), {"axis": -1}),
+        ),
+        "The operands one after the other along core axis `axis`; the axes behind it agree.",
+    ),
+    movement(
+        "stack",
+        None,
+        _stack_signature,
+        _stack,
+        ("axis",),
+        (Sample(((), ()), {"axis": -1}), Sample(((2,), (2,)), {"axis": -2}), Sample(((2, 3), (2, 3)), {"axis": -3})),
+        "The operands along a new axis, which is axis `axis` of the result.",
+    ),
+    movement(
+        "repeat",
+        1,
+        _repeat_signature,
+        _repeat,
+        ("repeats", "axis"),
+        (
+            Sample(((3,),), {"repeats": 2, "axis": -1}),
+            Sample(((2, 3),), {"repeats": 3, "axis": -2}),
+            Sample(((3,),), {"repeats": (2, 0, 1), "axis": -1}),
+            Sample(((3,),), {"repeats": 0, "axis": -1}),
+        ),
+        "Each element of the axis `repeats` times in a row, or `repeats[i]` times for a tuple of ints.",
+    ),
+    movement(
+        "tile",
+        1,
+        _tile_signature,
+        _tile,
+        ("reps",),
+        (Sample(((3,),), {"reps": (2,)}), Sample(((2, 3),), {"reps": (2, 3)}), Sample(((2,),), {"reps": (0,)})),
+        "The last len(reps) axes, whole, reps[i] times.",
+    ),
+    movement(
+        "slice_update",
+        2,
+        _slice_update_signature,
+        _slice_update,
+        ("starts", "sizes", "steps"),
+        (
+            _update((6,), (1,), (4,), (1,)),
+            _update((6,), (5,), (3,), (-2,)),
+            _update((4, 5), (0, 4), (2, 5), (3, -1)),
+            _update((3,), (0,), (0,), (1,)),
+        ),
+        "`slice_update(x, value)`: x with the elements that `slice` of the same attributes reads replaced by value.",
+        check_slices("slice_update"),
+    ),
+)

@@ -1,0 +1,39 @@
+"""The op table: every op by its name.
+
+What goes in: the families' records. What comes out: `OPS`, the one explicit table that graphs, passes, the frontend,
+lowering and emission look ops up in. What holds: names are unique; a layer's own table is complete against this one.
+
+Composed by the frontend instead of being ops, since a fixed formula gives NumPy's values: arange, linspace, full,
+zeros, ones (iota, arithmetic and expand), squeeze, expand_dims, moveaxis, swapaxes (permute, reshape), divmod, modf,
+trunc-free rounding to decimals (multiply, round, divide), mask assignment (where), triu and tril (where over iota),
+trace (diagonal, sum), ptp (max, min, subtract), average, degrees and radians (multiply).
+"""
+
+from __future__ import annotations
+
+from broadloom.ops import (
+    contraction,
+    creation,
+    indexing,
+    linalg,
+    movement,
+    pointwise,
+    reductions,
+    scans,
+    views,
+)
+from broadloom.ops.record import Op
+
+FAMILIES: tuple[tuple[Op, ...], ...] = (
+    pointwise.OPS,
+    reductions.OPS,
+    scans.OPS,
+    creation.OPS,
+    views.OPS,
+    movement.OPS,
+    indexing.OPS,
+    contraction.OPS,
+    linalg.OPS,
+)
+
+OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family}
