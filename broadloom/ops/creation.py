@@ -70,7 +70,11 @@ def _from_size_signature(attrs: Mapping[str, Any]) -> Signature:
     return Signature((), ((),))
 
 
-_SHAPES = ({"rows": 3, "cols": 3, "offset": 0}, {"rows": 2, "cols": 4, "offset": 1}, {"rows": 4, "cols": 2, "offset": -2})
+_SHAPES = (
+    {"rows": 3, "cols": 3, "offset": 0},
+    {"rows": 2, "cols": 4, "offset": 1},
+    {"rows": 4, "cols": 2, "offset": -2},
+)
 
 OPS = (
     creation(

@@ -68,6 +68,7 @@ def indexed(
     arity: int | None,
     values: int = 1,
     trait: Trait = Trait.GATHER,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Op:
     """An op of `values` operands of one dtype and index operands behind; every dtype has a cell."""
     return Op(
@@ -80,6 +81,7 @@ def indexed(
         attr_names=attr_names,
         traits=frozenset({trait, Trait.MAY_RAISE}),
         samples=samples,
+        defaults=defaults or {},
         sample_dtypes=tuple((d,) * values + (i,) for d, i in ((d, _INDEX.get(d, int64)) for d in ALL)),
     )
 
@@ -87,15 +89,20 @@ def indexed(
 _INDEX = {int64: uint8, uint8: int32}  # index dtypes other than int64, with these value dtypes
 
 
+def _index_dims(name: str, attrs: Mapping[str, Any]) -> tuple[Dim, ...]:
+    """The core dims of the index operands, `index_rank` of them. Raises `ShapeError`."""
+    rank = rules.read_size(name, attrs, "index_rank")
+    if not isinstance(rank, int):
+        raise ShapeError(f"{name}: index_rank is a number of axes", got=rank, allowed="an int")
+    return tuple(Dim(f"i{j}") for j in range(rank))
+
+
 # ---- take, take_along_axis ----------------------------------------------------------------------------------------
 
 
 def _take_signature(attrs: Mapping[str, Any]) -> Signature:
     dims = rules.named(-rules.read_axis("take", attrs))
-    rank = rules.read_size("take", attrs, "index_rank")
-    if not isinstance(rank, int):
-        raise ShapeError("take: index_rank is a number of axes", got=rank, allowed="an int")
-    index = tuple(Dim(f"i{j}") for j in range(rank))
+    index = _index_dims("take", attrs)
     return Signature((dims, index), ((*index, *dims[1:]),))
 
 
@@ -125,7 +132,7 @@ def _take_along_axis(x: Array, indices: Array, axis: int) -> Array:
 
 
 def _gather_signature(attrs: Mapping[str, Any]) -> Signature:
-    axes = rules.read_axes("gather", attrs)
+    axes = rules.read_axes("gather", attrs, ordered=False)
     dims = rules.named(rules.depth(axes))
     read = {dims[a] for a in axes}
     return Signature((dims, *[()] * len(axes)), (tuple(d for d in dims if d not in read),))
@@ -136,22 +143,31 @@ def _gather(x: Array, *indices: Array, axes: Ints) -> Array:
 
 
 def _scatter_signature(attrs: Mapping[str, Any]) -> Signature:
-    axes = rules.read_axes("scatter", attrs)
+    axes = rules.read_axes("scatter", attrs, ordered=False)
     rules.read_choice("scatter", attrs, "mode", "set", "add")
     dims = rules.named(rules.depth(axes))
     written = {dims[a] for a in axes}
-    index = Dim("i")
-    value = (index, *(d for d in dims if d not in written))
-    return Signature((tuple(dims), value, *[(index,)] * len(axes)), (tuple(dims),))
+    points = _index_dims("scatter", attrs)
+    value = (*points, *(d for d in dims if d not in written))
+    index = tuple(Dim(p.size, optional=True, broadcastable=True) for p in points)
+    return Signature((dims, value, *[index] * len(axes)), (dims,))
 
 
-def _scatter(x: Array, value: Array, *indices: Array, axes: Ints, mode: str) -> Array:
-    core, rest = rules.depth(axes), rules.depth(axes) - len(axes) + 1
+def _padded(index: Array, rank: int) -> Array:
+    return index.reshape((1,) * (rank - index.ndim) + index.shape)
+
+
+def _scatter(x: Array, value: Array, *indices: Array, axes: Ints, mode: str, index_rank: int = 1) -> Array:
+    core = rules.depth(axes)
+    rest = core - len(axes) + index_rank
     checked = tuple(_wrapped(i, x.shape[a], x.ndim + a) for i, a in zip(indices, axes, strict=True))
-    loop = loop_shape((x, value, *checked), (core, rest, *[1] * len(checked)))
+    ranks = tuple(min(index_rank, i.ndim) for i in checked)
+    loop = loop_shape((x, value, *checked), (core, rest, *ranks))
+    points = value.shape[value.ndim - rest :][:index_rank]
     result = with_loop(x, loop, core).copy()
     front = np.moveaxis(result, axes, range(len(loop), len(loop) + len(axes)))
-    key = (*_grid(loop, 1), *(with_loop(i, loop, 1).copy() for i in checked))
+    spread = (np.broadcast_to(_padded(i, index_rank), loop + points).copy() for i in checked)
+    key = (*_grid(loop, index_rank), *spread)
     with np.errstate(all="ignore"):
         if mode == "add":
             np.add.at(front, key, with_loop(value, loop, rest))
@@ -169,10 +185,13 @@ def _along(shape: Ints, index: Ints, axis: int) -> Sample:
     return Sample((shape, index), {"axis": axis}, domains={1: ("index", shape[axis])})
 
 
-def _scattered(shape: Ints, value: Ints, axes: Ints, mode: str) -> Sample:
+def _scattered(shape: Ints, value: Ints, axes: Ints, mode: str, *indices: Ints) -> Sample:
     domains = {2 + j: ("index", shape[a]) for j, a in enumerate(axes)}
-    indices = ((value[0],),) * len(axes)
-    return Sample((shape, value, *indices), {"axes": axes, "mode": mode}, domains=domains)  # type: ignore[arg-type]
+    attrs: dict[str, Any] = {"axes": axes, "mode": mode}
+    if indices:
+        attrs["index_rank"] = len(value) - len(shape) + len(axes)
+    indices = indices or ((value[0],),) * len(axes)
+    return Sample((shape, value, *indices), attrs, domains=domains)  # type: ignore[arg-type]
 
 
 OPS = (
@@ -215,7 +234,7 @@ OPS = (
         "scatter",
         _scatter_signature,
         _scatter,
-        ("axes", "mode"),
+        ("axes", "mode", "index_rank"),
         (
             _scattered((5,), (7,), (-1,), "set"),
             _scattered((5,), (7,), (-1,), "add"),
@@ -223,12 +242,16 @@ OPS = (
             _scattered((4, 3), (5,), (-2, -1), "set"),
             _scattered((4, 2, 3), (5, 2), (-3, -1), "add"),
             _scattered((4, 3), (0, 3), (-2,), "set"),
+            _scattered((3, 2), (), (-1, -2), "set", (), ()),
+            _scattered((4, 3), (2, 5), (-2, -1), "add", (2, 1), (5,)),
         ),
         """`scatter(x, value, *indices)`: x with value[j] put ("set": of equal indices the last wins) or added ("add":
-        in order of j) at the indices' element j. Each index array is one-dimensional, one per axis of `axes`, all
-        of one length; value has that length and then the core axes of x that are not indexed.""",
+        in order of j) at the indices' element j. Index arrays, one per axis of `axes` and in its order, have
+        `index_rank` (default 1) axes, which broadcast to value's first core axes; behind these, value has the core
+        axes of x that are not indexed. As for gather, the core of x is as deep as `axes` reach.""",
         arity=None,
         values=2,
         trait=Trait.SCATTER,
+        defaults={"index_rank": 1},
     ),
 )

@@ -166,7 +166,7 @@ def _bitcast(x: Array, dtype: DType) -> Array:
 
 def _where_rule(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
     if dtypes[0] is not bool_:
-        raise DTypeError("where: the condition is not bool", got=dtypes[0], allowed="bool", remedy="compare with 0 first")
+        raise DTypeError("where: the condition is not bool", got=dtypes[0], allowed="bool", remedy="cast it")
     return (rules.require_same("where", dtypes[1:]),)
 
 
@@ -352,7 +352,7 @@ BINARY = (
 )  # fmt: skip
 
 TERNARY = (
-    pointwise("clip", 3, _clip, ALL, "`clip(x, low, high)`: x held within [low, high]; high wins; nan anywhere is nan."),
+    pointwise("clip", 3, _clip, ALL, "`clip(x, low, high)`: x within [low, high]; high wins; nan anywhere is nan."),
 )
 
 OPS = (*UNARY, *BINARY, *TERNARY, _CAST, _BITCAST, _WHERE, _COMPLEX)

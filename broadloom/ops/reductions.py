@@ -76,7 +76,9 @@ def _not_empty(name: str) -> Callable[[Dims, tuple[DType, ...], Mapping[str, Any
 
 
 _SAMPLES = tuple(
-    Sample(((3, 4),), {"axes": axes, "keepdims": keep}) for axes in ((-1,), (-2,), (-2, -1), ()) for keep in (False, True)
+    Sample(((3, 4),), {"axes": axes, "keepdims": keep})
+    for axes in ((-1,), (-2,), (-2, -1), ())
+    for keep in (False, True)
 )
 _FEW = (
     Sample(((3, 4),), {"axis": -1, "keepdims": False}),
@@ -101,7 +103,7 @@ def reduction(
     empty = rules.reasons(allowed, **why)
     samples = _FEW if single else _SAMPLES
     if extra:
-        samples += (Sample(((3, 4),), {"axes": (-1,), "keepdims": False, **{k: 1 for k in extra}}),)
+        samples += (Sample(((3, 4),), {"axes": (-1,), "keepdims": False, **dict.fromkeys(extra, 1)}),)
 
     def kernel(x: Array, **attrs: Any) -> Array:
         with np.errstate(all="ignore"):
@@ -140,7 +142,8 @@ def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """As NumPy: 16-bit floats are summed and divided in float32."""
     wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
     total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=wide))
-    return np.asarray(np.true_divide(total, np.array(_count(x, axes), np.float64).astype(total.real.dtype))).astype(x.dtype)
+    count = np.array(_count(x, axes)).astype(total.real.dtype)
+    return np.asarray(np.true_divide(total, count)).astype(x.dtype)
 
 
 def _var(x: Array, axes: Axes, keepdims: bool, ddof: float = 0) -> Array:
@@ -211,7 +214,7 @@ OPS = (
     reduction("any", _any, ALL, "Some element is not 0 (nan is not).", result="bool"),
     reduction("all", _all, ALL, "No element is 0.", result="bool"),
     reduction("count_nonzero", _count_nonzero, ALL, "How many elements are not 0; int64.", result="index"),
-    reduction("logsumexp", _logsumexp, FLOATS, "log(sum(exp(x))) without overflow; 16-bit floats in float32.", **_NO_LSE),
+    reduction("logsumexp", _logsumexp, FLOATS, "log(sum(exp(x))) without overflow; 16-bit in float32.", **_NO_LSE),
     reduction("argmax", _argmax, ALL, "First position of the maximum, the first nan if there is one; int64.",
               result="index", nonempty=True, single=True),
     reduction("argmin", _argmin, ALL, "First position of the minimum, the first nan if there is one; int64.",

@@ -74,9 +74,7 @@ def require_index(op: str, dtypes: Sequence[DType]) -> None:
             raise DTypeError(f"{op}: an index operand is not an integer", got=d, allowed=", ".join(map(str, INTEGERS)))
 
 
-def same_rule(
-    op: str, empty: Mapping[DType, str], result: Literal["same", "bool", "real", "index"] = "same"
-) -> Rule:
+def same_rule(op: str, empty: Mapping[DType, str], result: Literal["same", "bool", "real", "index"] = "same") -> Rule:
     """All operands have one dtype with a cell; the result has it too, or is bool, its real dtype, or int64."""
 
     def rule(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
@@ -106,7 +104,10 @@ def read_axis(op: str, attrs: Mapping[str, Any], name: str = "axis") -> int:
     axis = attrs[name]
     if not isinstance(axis, int) or isinstance(axis, bool) or axis >= 0:
         raise ShapeError(
-            f"{op}: {name} must count from the end", got=repr(axis), allowed="a negative int", remedy="subtract the rank"
+            f"{op}: {name} must count from the end",
+            got=repr(axis),
+            allowed="a negative int",
+            remedy="subtract the rank",
         )
     return axis
 
