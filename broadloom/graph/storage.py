@@ -380,7 +380,8 @@ def _put_diagonal(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[st
     shifted = b.call_tuple("add", iota, b.constant(np.int64(abs(offset))))[0] if offset else iota
     rows, columns = (iota, shifted) if offset >= 0 else (shifted, iota)
     front = b.call_tuple("permute", value, axes=(-1, *range(-core, -1)))[0]
-    return b.call_tuple("scatter", base, front, rows, columns, axes=(axis1, axis2), mode="set")[0]
+    scattered = {"axes": (axis1, axis2), "core": core + 1, "mode": "set", "index_rank": 1}
+    return b.call_tuple("scatter", base, front, rows, columns, **scattered)[0]
 
 
 INVERSES: dict[str, Inverse] = {

@@ -68,7 +68,6 @@ def indexed(
     arity: int | None,
     values: int = 1,
     trait: Trait = Trait.GATHER,
-    defaults: Mapping[str, Any] | None = None,
 ) -> Op:
     """An op of `values` operands of one dtype and index operands behind; every dtype has a cell."""
     return Op(
@@ -81,7 +80,6 @@ def indexed(
         attr_names=attr_names,
         traits=frozenset({trait, Trait.MAY_RAISE}),
         samples=samples,
-        defaults=defaults or {},
         sample_dtypes=tuple((d,) * values + (i,) for d, i in ((d, _INDEX.get(d, int64)) for d in ALL)),
     )
 
@@ -131,21 +129,29 @@ def _take_along_axis(x: Array, indices: Array, axis: int) -> Array:
 # ---- gather, scatter ----------------------------------------------------------------------------------------------
 
 
+def _core(name: str, attrs: Mapping[str, Any]) -> int:
+    """The number of core axes of the indexed operand. Raises `ShapeError`."""
+    core = rules.read_size(name, attrs, "core")
+    if not isinstance(core, int) or core < rules.depth(attrs["axes"]):
+        raise ShapeError(f"{name}: core is too small for axes {attrs['axes']}", got=core, allowed="an int")
+    return core
+
+
 def _gather_signature(attrs: Mapping[str, Any]) -> Signature:
     axes = rules.read_axes("gather", attrs, ordered=False)
-    dims = rules.named(rules.depth(axes))
+    dims = rules.named(_core("gather", attrs))
     read = {dims[a] for a in axes}
     return Signature((dims, *[()] * len(axes)), (tuple(d for d in dims if d not in read),))
 
 
-def _gather(x: Array, *indices: Array, axes: Ints) -> Array:
-    return _read(x, indices, axes, rules.depth(axes))
+def _gather(x: Array, *indices: Array, axes: Ints, core: int) -> Array:
+    return _read(x, indices, axes, core)
 
 
 def _scatter_signature(attrs: Mapping[str, Any]) -> Signature:
     axes = rules.read_axes("scatter", attrs, ordered=False)
     rules.read_choice("scatter", attrs, "mode", "set", "add")
-    dims = rules.named(rules.depth(axes))
+    dims = rules.named(_core("scatter", attrs))
     written = {dims[a] for a in axes}
     points = _index_dims("scatter", attrs)
     value = (*points, *(d for d in dims if d not in written))
@@ -157,8 +163,7 @@ def _padded(index: Array, rank: int) -> Array:
     return index.reshape((1,) * (rank - index.ndim) + index.shape)
 
 
-def _scatter(x: Array, value: Array, *indices: Array, axes: Ints, mode: str, index_rank: int = 1) -> Array:
-    core = rules.depth(axes)
+def _scatter(x: Array, value: Array, *indices: Array, axes: Ints, core: int, mode: str, index_rank: int) -> Array:
     rest = core - len(axes) + index_rank
     checked = tuple(_wrapped(i, x.shape[a], x.ndim + a) for i, a in zip(indices, axes, strict=True))
     ranks = tuple(min(index_rank, i.ndim) for i in checked)
@@ -187,9 +192,8 @@ def _along(shape: Ints, index: Ints, axis: int) -> Sample:
 
 def _scattered(shape: Ints, value: Ints, axes: Ints, mode: str, *indices: Ints) -> Sample:
     domains = {2 + j: ("index", shape[a]) for j, a in enumerate(axes)}
-    attrs: dict[str, Any] = {"axes": axes, "mode": mode}
-    if indices:
-        attrs["index_rank"] = len(value) - len(shape) + len(axes)
+    rank = len(value) - len(shape) + len(axes)
+    attrs: dict[str, Any] = {"axes": axes, "core": len(shape), "mode": mode, "index_rank": rank}
     indices = indices or ((value[0],),) * len(axes)
     return Sample((shape, value, *indices), attrs, domains=domains)  # type: ignore[arg-type]
 
@@ -219,22 +223,23 @@ OPS = (
         "gather",
         _gather_signature,
         _gather,
-        ("axes",),
+        ("axes", "core"),
         (
-            Sample(((5,), ()), {"axes": (-1,)}, domains={1: ("index", 5)}),
-            Sample(((4, 3), ()), {"axes": (-2,)}, domains={1: ("index", 4)}),
-            Sample(((4, 3, 2), (), ()), {"axes": (-3, -1)}, domains={1: ("index", 4), 2: ("index", 2)}),
+            Sample(((5,), ()), {"axes": (-1,), "core": 1}, domains={1: ("index", 5)}),
+            Sample(((4, 3), ()), {"axes": (-2,), "core": 2}, domains={1: ("index", 4)}),
+            Sample(((4, 3), ()), {"axes": (-1,), "core": 2}, domains={1: ("index", 3)}),
+            Sample(((4, 3, 2), (), ()), {"axes": (-1, -3), "core": 3}, domains={1: ("index", 2), 2: ("index", 4)}),
         ),
-        """`gather(x, *indices)`: x at one index array per axis of `axes`. The index arrays have no core dims: they
-        broadcast with each other and with x's loop dims, and their dims come before the core axes that are not
-        indexed. So `x[i]` for a whole array x is gather over axes (-x.ndim,); index other axes after a permute.""",
+        """`gather(x, *indices)`: x, whose last `core` axes are core, at one index array per axis of `axes`. The index
+        arrays have no core dims: they broadcast with each other and with x's loop dims, and their dims come before
+        the core axes that are not indexed. So advanced indexing of a whole array has core == x.ndim.""",
         arity=None,
     ),
     indexed(
         "scatter",
         _scatter_signature,
         _scatter,
-        ("axes", "mode", "index_rank"),
+        ("axes", "core", "mode", "index_rank"),
         (
             _scattered((5,), (7,), (-1,), "set"),
             _scattered((5,), (7,), (-1,), "add"),
@@ -247,11 +252,10 @@ OPS = (
         ),
         """`scatter(x, value, *indices)`: x with value[j] put ("set": of equal indices the last wins) or added ("add":
         in order of j) at the indices' element j. Index arrays, one per axis of `axes` and in its order, have
-        `index_rank` (default 1) axes, which broadcast to value's first core axes; behind these, value has the core
-        axes of x that are not indexed. As for gather, the core of x is as deep as `axes` reach.""",
+        `index_rank` core axes, which broadcast to value's first core axes; behind these, value has the core axes of
+        x that are not indexed. x has `core` core axes.""",
         arity=None,
         values=2,
         trait=Trait.SCATTER,
-        defaults={"index_rank": 1},
     ),
 )
