@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -120,6 +121,11 @@ class GraphBuilder:
         self._nodes.append((Node(record, inputs, canonical, types, self.location), len(self._types)))
         return tuple(self._define(t) for t in types)
 
+    def add_node(self, node: Node, operands: tuple[ValueId, ...]) -> tuple[ValueId, ...]:
+        """A call that exists already, on operands of the same types as before (the verifier sees to that)."""
+        self._nodes.append((replace(node, inputs=operands), len(self._types)))
+        return tuple(self._define(t) for t in node.types)
+
     def call(self, op: str | Op, *inputs: ValueId, **attrs: Any) -> Any:
         """Calls an op; a `ValueId` for an op of one result, else a tuple of them."""
         results = self.call_tuple(op, *inputs, **attrs)
@@ -150,6 +156,11 @@ class GraphBuilder:
             if provisional == value:
                 return declared
         raise VerifyError("not an input", got=f"%{value}")
+
+    @property
+    def count(self) -> int:
+        """How many values there are: the id of the next one."""
+        return len(self._types)
 
     def type_of(self, value: ValueId) -> TensorType:
         return self._types[value]

@@ -227,7 +227,7 @@ class Recorder:
         (type,) = self.builder.infer(OPS[name], (handle.type,), dict(canonical))
         strides = orders.view_strides(name, dict(canonical), handle.operand, type)
         call = ViewCall(name, canonical)
-        writeable = handle.writeable and (name != "expand" or _adds_ones_only(handle.shape, type.shape))
+        writeable = handle.writeable and _can_be_written(name, handle.type, type)
         return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
@@ -330,9 +330,13 @@ class Recorder:
         return inverse(self.builder, base, value, call.attributes)
 
 
-def _adds_ones_only(old: tuple[Size, ...], new: tuple[Size, ...]) -> bool:
-    added = len(new) - len(old)
-    return all(n == 1 for n in new[:added]) and new[added:] == old
+def _can_be_written(name: str, old: TensorType, new: TensorType) -> bool:
+    """A broadcast view is read-only in NumPy; through a bool view of other bytes (2 reads as True, too) a write
+    would change the bytes that it does not touch."""
+    if name == "expand":
+        added = new.ndim - old.ndim
+        return all(n == 1 for n in new.shape[:added]) and new.shape[added:] == old.shape
+    return name in INVERSES and not (name == "view_dtype" and new.dtype is dtypes.bool_ and old.dtype != new.dtype)
 
 
 # ---- inverses of views ----------------------------------------------------------------------------------------------
