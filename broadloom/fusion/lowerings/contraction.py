@@ -1,0 +1,180 @@
+"""Lowering of matrix products: our own loops for small, integer and vector shapes, BLAS for the rest.
+
+The choice is a pure function of dtype and shape; the loops are a reduction like any other, so their prologues fuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
+from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind, Region
+from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.fusion.lowerings.pointwise import broadcast_index
+from broadloom.graph.ir import Node, ValueId
+from broadloom.ops.record import Op
+from broadloom.symbolic import Size, ge, product
+
+SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which a library call costs more than it saves
+BLAS_DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """x[batch, m?, n] times y[batch, n, p?]: `rows` and `columns` tell whether m and p are there."""
+
+    rows: bool
+    columns: bool
+
+
+KINDS = {
+    "vecdot": Contraction(False, False),
+    "matvec": Contraction(True, False),
+    "vecmat": Contraction(False, True),
+}
+
+
+def lower_contraction(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox) -> TensorBox:
+    """matmul, matvec, vecmat and vecdot."""
+    op = node.op
+    assert isinstance(op, Op)
+    kind = KINDS.get(op.name) or Contraction(len(x.shape) > 1, len(y.shape) > 1)
+    conjugated = op.name in ("vecdot", "vecmat") and x.dtype.kind == "c"
+    if use_blas(x.dtype, kind, _extents(kind, x, y)):
+        return _gemm(state, node, ids, x, y)
+    return _loops(state, node, ids, x, y, kind, conjugated)
+
+
+def _extents(kind: Contraction, x: TensorBox, y: TensorBox) -> tuple[Size, Size, Size]:
+    return (x.shape[-2] if kind.rows else 1, x.shape[-1], y.shape[-1] if kind.columns else 1)
+
+
+def use_blas(dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size]) -> bool:
+    """Whether a product of matrices is left to BLAS.
+
+    >>> both = Contraction(True, True)
+    >>> use_blas(dtypes.float32, both, (512, 512, 512)), use_blas(dtypes.int64, both, (512, 512, 512))
+    (True, False)
+    """
+    if dtype not in BLAS_DTYPES or not (kind.rows and kind.columns):
+        return False
+    work = product(extents)
+    return not (isinstance(work, int) and work < SMALL_PRODUCT)
+
+
+# ---- our loops --------------------------------------------------------------------------------------------------
+
+
+def _loops(
+    state: Lowering,
+    node: Node,
+    ids: Sequence[ValueId],
+    x: TensorBox,
+    y: TensorBox,
+    kind: Contraction,
+    conjugated: bool,
+) -> TensorBox:
+    result = node.types[0]
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    outer, place = loop_nest(result.shape, "i")
+    (inner, (k,)) = _single_loop(x.shape[-1])
+    core = kind.rows + kind.columns
+    batch, batch_shape = place[: len(place) - core], result.shape[: len(place) - core]
+    x_batch, y_batch = x.shape[: -1 - kind.rows], y.shape[: -1 - kind.columns]
+    x_index = (*broadcast_index(batch, x_batch, batch_shape), *place[len(batch) : len(batch) + kind.rows], k)
+    y_index = (*broadcast_index(batch, y_batch, batch_shape), k, *place[len(batch) + kind.rows :])
+    fold = dtypes.float32 if result.dtype in (dtypes.float16, dtypes.bfloat16) else result.dtype
+    reduction: ReductionKind = "any" if fold is dtypes.bool_ else "sum"
+    times = "logical_and" if fold is dtypes.bool_ else "multiply"
+    accumulator = Accumulator(state.fresh("acc"), reduction, fold, fold)
+
+    def body(ops: Inlining) -> None:
+        left, right = _as(ops, x.load(ops, x_index), x.dtype, fold), _as(ops, y.load(ops, y_index), y.dtype, fold)
+        if conjugated:
+            left = ops.compute("conj", (left,), fold)
+        ops.reduce(accumulator.name, ops.compute(times, (left, right), fold))
+
+    def store(ops: Inlining) -> None:
+        total = _as(ops, ops.accumulated(accumulator.name, fold), fold, result.dtype)
+        ops.store(buffer.name, flat_index(buffer.layout, place), total)
+
+    assert isinstance(node.op, Op)
+    state.reduction(accumulator, outer, inner, body, store, node.op.name)
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+
+
+def _single_loop(size: Size) -> tuple[tuple[Loop, ...], Index]:
+    return loop_nest((size,), "r")
+
+
+def _as(ops: Inlining, value: int, old: DType, new: DType) -> int:
+    return value if old is new else ops.compute("cast", (value,), new, (("dtype", new),))
+
+
+# ---- BLAS -------------------------------------------------------------------------------------------------------
+
+
+def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox) -> TensorBox:
+    result = node.types[0]
+    left, right = matrix_region(state, x), matrix_region(state, y)
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    target = Region(buffer.name, buffer.layout)
+    if not _is_matrix(buffer.layout):
+        plain = state.buffer(result.dtype, contiguous(result.shape))
+        target = Region(plain.name, plain.layout)
+    batch = result.shape[:-2]
+    operands = tuple(Region(r.buffer, _broadcast_batch(r.layout, batch)) for r in (left, right))
+    state.operations.append(
+        Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),))
+    )
+    made = TensorBox.whole(StorageBox(result.dtype, result.shape, None, state.buffers[target.buffer]))
+    if target.buffer != buffer.name:
+        state.copy_to(made, buffer)
+        return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+    return made
+
+
+def matrix_region(state: Lowering, x: TensorBox) -> Region:
+    """The tensor as BLAS can take it, copied if its last two axes do not lie so."""
+    if x.storage.buffer is None and x.storage.shape == x.shape:
+        state.realize(x.storage)
+    found = state.strided(x)
+    if found is not None and _is_matrix(found[1]) and found[0].dtype is x.dtype:
+        return Region(found[0].name, found[1])
+    buffer, layout = state.dense(x)
+    return Region(buffer.name, layout)
+
+
+def _is_matrix(layout: Layout) -> bool:
+    """One of the last two axes is dense and the other strides over at least its whole length."""
+    (rows, columns), (row_step, column_step) = layout.shape[-2:], layout.strides[-2:]
+    if any(not (isinstance(s, int) and s >= 0) and ge(s, 0) is not True for s in layout.strides):
+        return False
+    return (column_step == 1 and ge(row_step, columns) is True) or (row_step == 1 and ge(column_step, rows) is True)
+
+
+def _broadcast_batch(layout: Layout, batch: Sequence[Size]) -> Layout:
+    lead = len(layout.shape) - 2
+    skipped = len(batch) - lead
+    strides: list[Size] = [0] * len(batch)
+    for axis in range(lead):
+        if layout.shape[axis] != 1 or batch[skipped + axis] == 1:
+            strides[skipped + axis] = layout.strides[axis]
+    return Layout((*batch, *layout.shape[-2:]), (*strides, *layout.strides[-2:]), layout.offset)
+
+
+def lower_outer(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox) -> TensorBox:
+    result = node.types[0]
+    batch = result.shape[:-2]
+
+    def inner(ops: Inlining, index: Index) -> int:
+        left = x.load(ops, (*broadcast_index(index[:-2], x.shape[:-1], batch), index[-2]))
+        right = y.load(ops, (*broadcast_index(index[:-2], y.shape[:-1], batch), index[-1]))
+        return ops.compute("multiply", (left, right), result.dtype)
+
+    return state.pointwise(result.dtype, result.shape, inner, (x, y), "outer", 1)
+
+
