@@ -35,6 +35,21 @@ class StorageBox:
     cost: int = 0
     depth: int = 0
     origins: tuple[str, ...] = ()
+    operands: tuple[StorageBox, ...] = ()  # what `inner` may read
+
+    def reads(self, buffer: Buffer) -> bool:
+        """Whether the value lies in `buffer` or is still to be computed from it."""
+        pending, seen = [self], {id(self)}
+        while pending:
+            storage = pending.pop()
+            if storage.buffer is not None:
+                if storage.buffer is buffer:
+                    return True
+                continue
+            new = [o for o in storage.operands if id(o) not in seen]
+            seen.update(map(id, new))
+            pending.extend(new)
+        return False
 
     def load(self, ops: Inlining, index: Index) -> int:
         if self.buffer is not None:

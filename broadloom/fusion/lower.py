@@ -71,6 +71,7 @@ class Lowering:
     operations: list[Kernel | Extern] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
     boxes: dict[ValueId, TensorBox] = field(default_factory=dict)
+    remaining: Counter[int] = field(default_factory=Counter)  # uses of each value that are still to come
     _names: Counter[str] = field(default_factory=Counter)
     _destinations: dict[ValueId, Buffer] = field(default_factory=dict)
 
@@ -116,6 +117,7 @@ class Lowering:
             inner,
             cost=cost + sum(s.cost for s in inlined),
             depth=1 + max((s.depth for s in inlined), default=0),
+            operands=tuple(o.storage for o in operands),
             origins=(*dict.fromkeys(o for s in inlined for o in s.origins), origin),
         )
         if storage.depth > MAX_DEPTH:
@@ -204,8 +206,41 @@ class Lowering:
 
     def destination(self, value: ValueId, dtype: DType, shape: Sequence[Size]) -> Buffer:
         """The buffer that a value made by a reduction, library call or the like is to be stored in."""
-        waiting = self._destinations.pop(value, None)
-        return waiting or self.buffer(dtype, contiguous(shape, self.orders[value]))
+        return self.awaited(value) or self.buffer(dtype, contiguous(shape, self.orders[value]))
+
+    def awaited(self, value: ValueId) -> Buffer | None:
+        """The output buffer that waits for the value, taken once."""
+        return self._destinations.pop(value, None)
+
+    def updated(self, x: TensorBox, value: ValueId, node: Node) -> Buffer:
+        """A buffer that holds the elements of `x` and may be stored to as result `value` of `node`: the buffer of
+        `x` itself when nobody reads it again, else a copy."""
+        waiting, held = self._destinations.get(value), x.storage.buffer
+        result = node.types[0]
+        if held is not None and held.kind in ("workspace", "output") and waiting in (None, held):
+            whole = x.shape == result.shape and self.strided(x) == (held, held.layout)
+            if whole and not self._read_again(held, node):
+                self._destinations.pop(value, None)
+                return held
+        buffer = self.destination(value, result.dtype, result.shape)
+        load, given = x.load, x.shape
+        skipped = len(result.shape) - len(given)
+        self.fill(
+            buffer,
+            buffer.layout,
+            lambda ops, index: load(
+                ops,
+                tuple(0 if n == 1 and result.shape[skipped + a] != 1 else index[skipped + a] for a, n in enumerate(given)),
+            ),
+            (*x.storage.origins, "copy"),
+        )
+        return buffer
+
+    def _read_again(self, buffer: Buffer, node: Node) -> bool:
+        """Whether a value that is still needed, or another operand of `node`, reads `buffer`."""
+        others = [v for v in node.inputs[1:] if v in self.boxes]
+        live = (v for v, count in self.remaining.items() if count > 0 and v in self.boxes)
+        return any(self.boxes[ValueId(v)].storage.reads(buffer) for v in (*others, *live))
 
 
 def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Index]:
@@ -227,12 +262,15 @@ def lower(graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[.
     state = Lowering(graph, orders)
     bindings = _inputs(state)
     uses = _uses(graph)
+    state.remaining.update(uses)
     outputs = _outputs(state)
     state._destinations.update({v: buffers[0] for v, buffers in outputs.items()})
+    _reserve_for_updates(state, uses)
     value = len(graph.inputs)
     for node in graph.nodes:
         ids = [ValueId(value + k) for k in range(len(node.types))]
         value += len(ids)
+        state.remaining.subtract(set(node.inputs))
         _lower_node(state, node, ids, lowerings)
         for i in ids:
             _settle(state, node, i, uses[i])
@@ -268,11 +306,27 @@ def _settle(state: Lowering, node: Node, value: ValueId, uses: int) -> None:
     whole = storage.buffer is None and storage.shape == box.shape and isinstance(node.op, Op)
     if not whole or (isinstance(node.op, Op) and node.op.has(Trait.VIEW)):
         return
-    effect = isinstance(node.op, Op) and node.op.has(Trait.MAY_RAISE)
+    assert isinstance(node.op, Op)
+    effect = node.op.may_raise(tuple(state.graph.types[i].dtype for i in node.inputs), node.attributes)
     if waiting is not None or effect or (uses > 1 and storage.cost > MULTI_USE_COST):
         state._destinations.pop(value, None)
         ordered = contiguous(storage.shape, state.orders[value])
         state.realize(storage, waiting or state.buffer(storage.dtype, ordered))
+
+
+UPDATES = ("slice_update", "scatter")  # ops whose result is their first operand, changed in places
+
+
+def _reserve_for_updates(state: Lowering, uses: Counter[int]) -> None:
+    """Let a value that is only updated into an output be made in that output's buffer from the start."""
+    value = len(state.graph.types)
+    for node in reversed(state.graph.nodes):
+        value -= len(node.types)
+        if isinstance(node.op, Op) and node.op.name in UPDATES and ValueId(value) in state._destinations:
+            operand = node.inputs[0]
+            given = state.graph.types[operand]
+            if uses[operand] == 1 and operand not in state._destinations and given == node.types[0]:
+                state._destinations[operand] = state._destinations[ValueId(value)]
 
 
 def _uses(graph: Graph) -> Counter[int]:

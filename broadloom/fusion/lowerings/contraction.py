@@ -126,7 +126,7 @@ def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: 
         plain = state.buffer(result.dtype, contiguous(result.shape))
         target = Region(plain.name, plain.layout)
     batch = result.shape[:-2]
-    operands = tuple(Region(r.buffer, _broadcast_batch(r.layout, batch)) for r in (left, right))
+    operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
     state.operations.append(
         Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),))
     )
@@ -156,7 +156,7 @@ def _is_matrix(layout: Layout) -> bool:
     return (column_step == 1 and ge(row_step, columns) is True) or (row_step == 1 and ge(column_step, rows) is True)
 
 
-def _broadcast_batch(layout: Layout, batch: Sequence[Size]) -> Layout:
+def broadcast_batch(layout: Layout, batch: Sequence[Size]) -> Layout:
     lead = len(layout.shape) - 2
     skipped = len(batch) - lead
     strides: list[Size] = [0] * len(batch)

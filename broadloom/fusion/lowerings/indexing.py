@@ -24,16 +24,23 @@ def _checked(state: Lowering, ops: Inlining, indices: TensorBox, index: Index, s
     return ops.indirect(value, size, site)
 
 
+def _aligned(index: Index, shape: Sequence[Size], core: int, loop: Sequence[Size]) -> Index:
+    """The loop part of an operand's index: its shape's axes before the last `core`, for a point of `loop`."""
+    return broadcast_index(index[: len(loop)], shape[: len(shape) - core], loop)
+
+
 def lower_take(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, indices: TensorBox) -> TensorBox:
-    """Whole slices of `x` along `axis`, chosen by indices of any rank."""
-    result = node.types[0]
-    axis = node.attributes["axis"] + len(x.shape)
-    site = state.site("index", node, axis)
+    """Elements of core axis `axis` at the last `index_rank` axes of the indices, which stand in its place."""
+    result, rank = node.types[0], node.attributes["index_rank"]
+    core = -node.attributes["axis"]
+    loop = result.shape[: len(result.shape) - rank - core + 1]
+    site = state.site("index", node, len(x.shape) - core)
 
     def inner(ops: Inlining, index: Index) -> int:
-        chosen = index[axis : axis + len(indices.shape)]
-        found = _checked(state, ops, indices, chosen, x.shape[axis], site)
-        return x.load(ops, (*index[:axis], found, *index[axis + len(indices.shape) :]))
+        chosen, rest = index[len(loop) : len(loop) + rank], index[len(loop) + rank :]
+        place = (*_aligned(index, indices.shape, rank, loop), *chosen)
+        found = _checked(state, ops, indices, place, x.shape[-core], site)
+        return x.load(ops, (*_aligned(index, x.shape, core, loop), found, *rest))
 
     return state.pointwise(result.dtype, result.shape, inner, (x, indices), "take", 6)
 
@@ -42,46 +49,34 @@ def lower_take_along_axis(
     state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, indices: TensorBox
 ) -> TensorBox:
     result = node.types[0]
-    axis = node.attributes["axis"] + len(result.shape)
-    site = state.site("index", node, axis)
+    core = -node.attributes["axis"]
+    axis = len(result.shape) - core
+    site = state.site("index", node, len(x.shape) - core)
 
     def inner(ops: Inlining, index: Index) -> int:
         place = broadcast_index(index, indices.shape, result.shape)
-        found = _checked(state, ops, indices, place, x.shape[axis], site)
-        source = broadcast_index(index, x.shape, result.shape)
-        return x.load(ops, (*source[:axis], found, *source[axis + 1 :]))
+        found = _checked(state, ops, indices, place, x.shape[-core], site)
+        tail = broadcast_index(index[axis + 1 :], x.shape[len(x.shape) - core + 1 :], result.shape[axis + 1 :])
+        return x.load(ops, (*_aligned(index, x.shape, core, result.shape[:axis]), found, *tail))
 
     return state.pointwise(result.dtype, result.shape, inner, (x, indices), "take_along_axis", 6)
 
 
-def _index_points(indices: Sequence[TensorBox]) -> tuple[Size, ...]:
-    """The broadcast shape of index arrays."""
-    rank = max(len(i.shape) for i in indices)
-    shape: list[Size] = [1] * rank
-    for box in indices:
-        for k, size in enumerate(box.shape, start=rank - len(box.shape)):
-            if size != 1:
-                shape[k] = size
-    return tuple(shape)
-
-
 def lower_gather(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, *indices: TensorBox) -> TensorBox:
-    """Advanced indexing: index array number k reads core axis `axes[k]`; index dims land in front of the core."""
-    result = node.types[0]
-    axes = [a + len(x.shape) for a in node.attributes["axes"]]
-    sites = [state.site("index", node, a) for a in axes]
-    points = _index_points(indices)
-    rest = [a for a in range(len(x.shape)) if a not in axes]
+    """Index array number k reads core axis `axes[k]`; the index arrays' axes are loop dims."""
+    result, axes = node.types[0], node.attributes["axes"]
+    core = -min(axes)
+    rest = [a for a in range(-core, 0) if a not in axes]
+    loop = result.shape[: len(result.shape) - len(rest)]
+    sites = [state.site("index", node, len(x.shape) + a) for a in axes]
 
     def inner(ops: Inlining, index: Index) -> int:
-        chosen, others = index[: len(points)], index[len(points) :]
-        source: list[Size] = [0] * len(x.shape)
+        source: list[Size] = [0] * core
         for box, axis, site in zip(indices, axes, sites, strict=True):
-            place = broadcast_index(chosen, box.shape, points)
-            source[axis] = _checked(state, ops, box, place, x.shape[axis], site)
-        for axis, i in zip(rest, others, strict=True):
+            source[axis] = _checked(state, ops, box, _aligned(index, box.shape, 0, loop), x.shape[axis], site)
+        for axis, i in zip(rest, index[len(loop) :], strict=True):
             source[axis] = i
-        return x.load(ops, tuple(source))
+        return x.load(ops, (*_aligned(index, x.shape, core, loop), *source))
 
     return state.pointwise(result.dtype, result.shape, inner, (x, *indices), "gather", 6)
 
@@ -89,31 +84,27 @@ def lower_gather(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorB
 def lower_scatter(
     state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, value: TensorBox, *indices: TensorBox
 ) -> TensorBox:
-    result, attrs = node.types[0], node.attributes
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    state.fill(
-        buffer,
-        buffer.layout,
-        lambda ops, i: x.load(ops, broadcast_index(i, x.shape, result.shape)),
-        (*x.storage.origins, "copy"),
-    )
-    axes = [a + len(result.shape) for a in attrs["axes"]]
-    sites = [state.site("index", node, a) for a in axes]
-    points = _index_points(indices)
-    rest = [a for a in range(len(result.shape)) if a not in axes]
-    shape = (*points, *(result.shape[a] for a in rest))
-    loops, index = loop_nest(shape, "i")
+    """A copy of `x`, into which the points of the index arrays are stored or added in order."""
+    result, axes = node.types[0], node.attributes["axes"]
+    core = -min(axes)
+    rest = [a for a in range(-core, 0) if a not in axes]
+    loop = result.shape[: len(result.shape) - core]
+    buffer = state.updated(x, ids[0], node)
+    sites = [state.site("index", node, len(result.shape) + a) for a in axes]
+    count = next((i.shape[-1] for i in indices if i.shape[-1] != 1), 1)
+    loops, index = loop_nest((*loop, count, *(result.shape[a] for a in rest)), "i")
+    point, others = index[len(loop)], index[len(loop) + 1 :]
 
     def body(ops: Inlining) -> None:
-        chosen, others = index[: len(points)], index[len(points) :]
-        target: list[Size] = [0] * len(result.shape)
+        target: list[Size] = [0] * core
         for box, axis, site in zip(indices, axes, sites, strict=True):
-            place = broadcast_index(chosen, box.shape, points)
+            place = (*_aligned(index, box.shape, 1, loop), point)
             target[axis] = _checked(state, ops, box, place, result.shape[axis], site)
         for axis, i in zip(rest, others, strict=True):
             target[axis] = i
-        given = value.load(ops, broadcast_index(index, value.shape, shape))
-        ops.store(buffer.name, flat_index(buffer.layout, tuple(target)), given, attrs["mode"])
+        given = value.load(ops, (*_aligned(index, value.shape, len(rest) + 1, loop), point, *others))
+        where = flat_index(buffer.layout, (*index[: len(loop)], *target))
+        ops.store(buffer.name, where, given, node.attributes["mode"])
 
     recorded = state.record(body)
     state.operations.append(

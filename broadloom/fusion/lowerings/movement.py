@@ -12,7 +12,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering
 from broadloom.fusion.lowerings.pointwise import broadcast_index
@@ -39,25 +39,45 @@ def _window(layout: Layout, starts: Sequence[Size], sizes: Sequence[Size], steps
     return Layout((*layout.shape[:lead], *sizes), tuple(strides), offset)
 
 
+def _store_piece(
+    state: Lowering, buffer: Buffer, piece: Layout, box: TensorBox, origin: str, shift: Index | None = None
+) -> None:
+    """Store `box`, read from index `shift` on and broadcast where it has fewer axes, into a window of `buffer`."""
+
+    def inner(ops: Inlining, index: Index) -> int:
+        moved = index if shift is None else tuple(i + s for i, s in zip(index, shift, strict=True))
+        return box.load(ops, broadcast_index(moved, box.shape, piece.shape))
+
+    state.fill(buffer, piece, inner, (*box.storage.origins, origin))
+
+
 def lower_concat(state: Lowering, node: Node, ids: Sequence[ValueId], *parts: TensorBox) -> TensorBox:
     result = node.types[0]
     axis = node.attributes["axis"] + len(result.shape)
     buffer = state.destination(ids[0], result.dtype, result.shape)
     start: Size = 0
     for part in parts:
-        size = part.shape[axis + len(part.shape) - len(result.shape)]
-        shape = (*result.shape[:axis], size, *result.shape[axis + 1 :])
+        size = part.shape[node.attributes["axis"]]
+        shape = tuple(size if a == axis else n for a, n in enumerate(result.shape))
         starts = [start if a == axis else 0 for a in range(len(shape))]
-        piece = _window(buffer.layout, starts, shape, [1] * len(shape))
-        source = part.load
-        given = part.shape
-        state.fill(
-            buffer,
-            piece,
-            lambda ops, i, source=source, given=given, shape=shape: source(ops, broadcast_index(i, given, shape)),
-            (*part.storage.origins, "concat"),
-        )
+        _store_piece(state, buffer, _window(buffer.layout, starts, shape, [1] * len(shape)), part, "concat")
         start = start + size
+    return _in_buffer(buffer, result.dtype, result.shape)
+
+
+def lower_stack(state: Lowering, node: Node, ids: Sequence[ValueId], *parts: TensorBox) -> TensorBox:
+    result = node.types[0]
+    axis = node.attributes["axis"] + len(result.shape)
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    layout = buffer.layout
+    rest = [a for a in range(len(result.shape)) if a != axis]
+    for position, part in enumerate(parts):
+        piece = Layout(
+            tuple(layout.shape[a] for a in rest),
+            tuple(layout.strides[a] for a in rest),
+            layout.offset + position * layout.strides[axis],
+        )
+        _store_piece(state, buffer, piece, part, "stack")
     return _in_buffer(buffer, result.dtype, result.shape)
 
 
@@ -65,19 +85,21 @@ def lower_pad(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox,
     """Inside the operand's range its element, elsewhere the fill value. Only axes that are padded are tested."""
     result = node.types[0]
     before, after = node.attributes["before"], node.attributes["after"]
-    lead = len(x.shape) - len(before)
+    core = len(before)
+    loop = result.shape[: len(result.shape) - core]
+    sizes = x.shape[len(x.shape) - core :]
 
     def inner(ops: Inlining, index: Index) -> int:
-        core = tuple(i - b for i, b in zip(index[lead:], before, strict=True))
+        source = tuple(i - b for i, b in zip(index[len(loop) :], before, strict=True))
         mask: int | None = None
-        for position, (i, b, a) in enumerate(zip(core, before, after, strict=True)):
-            for test in _range_tests(ops, i, x.shape[lead + position], b, a):
+        for i, size, b, a in zip(source, sizes, before, after, strict=True):
+            for test in _range_tests(ops, i, size, b, a):
                 mask = test if mask is None else ops.compute("logical_and", (mask, test), dtypes.bool_)
-        source = (*index[:lead], *core)
+        full = (*broadcast_index(index[: len(loop)], x.shape[: len(x.shape) - core], loop), *source)
         if mask is None:
-            return x.load(ops, source)
-        outside = fill.load(ops, broadcast_index(index, fill.shape, result.shape))
-        return ops.masked(mask, lambda nested: x.load(nested, source), outside, result.dtype)
+            return x.load(ops, full)
+        outside = fill.load(ops, broadcast_index(index[: len(loop)], fill.shape, loop))
+        return ops.masked(mask, lambda nested: x.load(nested, full), outside, result.dtype)
 
     return state.pointwise(result.dtype, result.shape, inner, (x, fill), "pad", 4)
 
@@ -85,91 +107,82 @@ def lower_pad(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox,
 def _range_tests(ops: Inlining, i: Size, size: Size, before: Size, after: Size) -> list[int]:
     """Values of bool that tell whether 0 <= i < size, those that may fail only."""
     tests = []
-    bound = lambda value: ops.index_value(value, dtypes.int64)  # noqa: E731
-    if before != 0 and not ge(i, 0) is True:
-        tests.append(ops.compute("greater_equal", (bound(i), bound(0)), dtypes.bool_))
-    if after != 0 and not lt(i, size) is True:
-        tests.append(ops.compute("less", (bound(i), bound(size)), dtypes.bool_))
+    if before != 0 and ge(i, 0) is not True:
+        bounds = (ops.index_value(i, dtypes.int64), ops.index_value(0, dtypes.int64))
+        tests.append(ops.compute("greater_equal", bounds, dtypes.bool_))
+    if after != 0 and lt(i, size) is not True:
+        bounds = (ops.index_value(i, dtypes.int64), ops.index_value(size, dtypes.int64))
+        tests.append(ops.compute("less", bounds, dtypes.bool_))
     return tests
 
 
 def lower_repeat(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    axis, repeats = node.attributes["axis"] + len(x.shape), node.attributes["repeats"]
-    return x.view(
-        node.types[0].shape,
-        lambda index: tuple(floordiv(i, repeats) if a == axis else i for a, i in enumerate(index)),
-    )
+    """Equal counts are a division of the index; different counts store each element's run."""
+    result, repeats = node.types[0], node.attributes["repeats"]
+    axis = node.attributes["axis"] + len(x.shape)
+    if not isinstance(repeats, tuple):
+        return x.view(
+            result.shape,
+            lambda index: tuple(floordiv(i, repeats) if a == axis else i for a, i in enumerate(index)),
+        )
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    start = 0
+    for position, count in enumerate(repeats):
+        shape = tuple(count if a == axis else n for a, n in enumerate(result.shape))
+        starts = [start if a == axis else 0 for a in range(len(shape))]
+        element = x.view(
+            shape, lambda index, at=position: tuple(at if a == axis else i for a, i in enumerate(index))
+        )
+        _store_piece(state, buffer, _window(buffer.layout, starts, shape, [1] * len(shape)), element, "repeat")
+        start += count
+    return _in_buffer(buffer, result.dtype, result.shape)
 
 
 def lower_tile(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    return x.view(
-        node.types[0].shape,
-        lambda index: tuple(
-            i if size == n else mod(i, size)
-            for i, size, n in zip(index, x.shape, node.types[0].shape, strict=True)
-        ),
-    )
+    shape = node.types[0].shape
+
+    def index_map(index: Index) -> Index:
+        sizes = zip(index, x.shape, shape, strict=True)
+        return tuple(i if size == n else 0 if size == 0 else mod(i, size) for i, size, n in sizes)
+
+    return x.view(shape, index_map)
 
 
 def lower_roll(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """Each axis in two pieces stored to their new places: no division in the loops."""
-    result = node.types[0]
-    ndim = len(x.shape)
-    box = x
+    """Axis after axis, each in two pieces stored to their new places: no division in the loops."""
+    ndim, box = len(x.shape), x
+    shifts: dict[int, Size] = {}
     for shift, negative in zip(node.attributes["shifts"], node.attributes["axes"], strict=True):
-        axis = negative + ndim
-        size = box.shape[axis]
-        if size == 0:
-            continue
-        last = axis == node.attributes["axes"][-1] + ndim
-        moved = mod(shift, size)
-        buffer = (
-            state.destination(ids[0], result.dtype, result.shape)
-            if last
-            else state.buffer(result.dtype, Layout(box.shape, state_strides(box.shape)))
-        )
-        for start, source_start, length in ((0, size - moved, moved), (moved, 0, size - moved)):
-            shape = tuple(length if a == axis else n for a, n in enumerate(box.shape))
-            target = [start if a == axis else 0 for a in range(ndim)]
-            origin = tuple(source_start if a == axis else 0 for a in range(ndim))
-            piece = _window(buffer.layout, target, shape, [1] * ndim)
-            load = box.load
-            state.fill(
-                buffer,
-                piece,
-                lambda ops, i, load=load, origin=origin: load(
-                    ops, tuple(a + b for a, b in zip(i, origin, strict=True))
-                ),
-                (*box.storage.origins, "roll"),
-            )
-        box = _in_buffer(buffer, result.dtype, result.shape)
+        shifts[negative + ndim] = shifts.get(negative + ndim, 0) + shift
+    moving = [(axis, mod(shift, x.shape[axis])) for axis, shift in shifts.items() if x.shape[axis] != 0]
+    for position, (axis, moved) in enumerate(moving):
+        if position == len(moving) - 1:
+            buffer = state.destination(ids[0], x.dtype, x.shape)
+        else:
+            buffer = state.buffer(x.dtype, contiguous(x.shape))
+        size = x.shape[axis]
+        for start, source, length in ((0, size - moved, moved), (moved, 0, size - moved)):
+            shape = tuple(length if a == axis else n for a, n in enumerate(x.shape))
+            starts = [start if a == axis else 0 for a in range(ndim)]
+            piece = _window(buffer.layout, starts, shape, [1] * ndim)
+            _store_piece(state, buffer, piece, box, "roll", tuple(source if a == axis else 0 for a in range(ndim)))
+        box = _in_buffer(buffer, x.dtype, x.shape)
     return box
 
 
 def lower_slice_update(
     state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, value: TensorBox
 ) -> TensorBox:
-    """A copy of the operand with `value` stored over a strided window."""
+    """A copy of the operand, or its own memory where nobody reads it again, with `value` stored over a window."""
     result, attrs = node.types[0], node.attributes
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    window = _window(buffer.layout, attrs["starts"], attrs["sizes"], attrs["steps"])
-    if all(s == n for s, n in zip(window.shape, result.shape, strict=True)) and all(
-        s == 1 for s in attrs["steps"]
-    ):
-        pass  # everything is overwritten: nothing of the operand is left
+    core = len(attrs["sizes"])
+    whole = all(s == n for s, n in zip(attrs["sizes"], result.shape[len(result.shape) - core :], strict=True))
+    if whole and all(s in (1, -1) for s in attrs["steps"]):
+        buffer = state.destination(ids[0], result.dtype, result.shape)
     else:
-        state.fill(
-            buffer,
-            buffer.layout,
-            lambda ops, i: x.load(ops, broadcast_index(i, x.shape, result.shape)),
-            (*x.storage.origins, "copy"),
-        )
-    state.fill(
-        buffer,
-        window,
-        lambda ops, i: value.load(ops, broadcast_index(i, value.shape, window.shape)),
-        (*value.storage.origins, "slice_update"),
-    )
+        buffer = state.updated(x, ids[0], node)
+    window = _window(buffer.layout, attrs["starts"], attrs["sizes"], attrs["steps"])
+    _store_piece(state, buffer, window, value, "slice_update")
     return _in_buffer(buffer, result.dtype, result.shape)
 
 
