@@ -145,6 +145,18 @@ def flat_index(layout: Layout, index: Index) -> Size:
     return flat
 
 
+def broadcast_index(index: Index, shape: Sequence[Size], into: Sequence[Size]) -> Index:
+    """The index into an operand of `shape` for `index` into the broadcast shape `into`.
+
+    >>> broadcast_index((4, 2), (1, 3), (5, 3)), broadcast_index((4, 2), (3,), (5, 3))
+    ((0, 2), (2,))
+    """
+    skipped = len(into) - len(shape)
+    return tuple(
+        0 if size == 1 and into[skipped + axis] != 1 else index[skipped + axis] for axis, size in enumerate(shape)
+    )
+
+
 def contiguous(shape: Sequence[Size], order: Sequence[int] | None = None) -> Layout:
     """The dense layout of `shape` with axes in memory `order`, outermost first (default: C order).
 

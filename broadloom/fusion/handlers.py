@@ -56,7 +56,7 @@ class Recording:
         self.instructions: list[Instruction] = []
         self._known: dict[Instruction, Operand] = {}
         self._loads: dict[str, list[Load]] = {}
-        self._names = parent._names if parent is not None else [0]
+        self._names: list[int] = parent._names if parent is not None else [0]
 
     @property
     def size(self) -> int:

@@ -26,7 +26,7 @@ def finalise(kernel: Kernel) -> Kernel:
 
 
 def _guess(size: Size) -> int:
-    return size if isinstance(size, int) else evaluate(size, {s: GUESS for s in free_symbols(size)})
+    return size if isinstance(size, int) else evaluate(size, dict.fromkeys(free_symbols(size), GUESS))
 
 
 def _stride(index: Size, variable: Symbol) -> int:

@@ -24,6 +24,7 @@ from broadloom.fusion.boxes import (
     StorageBox,
     TensorBox,
     WindowedProducer,
+    broadcast_index,
     contiguous,
     flat_index,
 )
@@ -223,15 +224,11 @@ class Lowering:
                 self._destinations.pop(value, None)
                 return held
         buffer = self.destination(value, result.dtype, result.shape)
-        load, given = x.load, x.shape
-        skipped = len(result.shape) - len(given)
+        load, given, shape = x.load, x.shape, result.shape
         self.fill(
             buffer,
             buffer.layout,
-            lambda ops, index: load(
-                ops,
-                tuple(0 if n == 1 and result.shape[skipped + a] != 1 else index[skipped + a] for a, n in enumerate(given)),
-            ),
+            lambda ops, index: load(ops, broadcast_index(index, given, shape)),
             (*x.storage.origins, "copy"),
         )
         return buffer
@@ -245,7 +242,8 @@ class Lowering:
 
 def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Index]:
     """One loop per axis whose size is not 1, and the index that they span."""
-    loops, index = [], []
+    loops: list[Loop] = []
+    index: list[Size] = []
     for axis, size in enumerate(shape):
         if size == 1:
             index.append(0)
@@ -284,9 +282,7 @@ def lower(graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[.
     )
 
 
-def _lower_node(
-    state: Lowering, node: Node, ids: Sequence[ValueId], lowerings: dict[str, Callable[..., Any]]
-) -> None:
+def _lower_node(state: Lowering, node: Node, ids: Sequence[ValueId], lowerings: dict[str, Callable[..., Any]]) -> None:
     if isinstance(node.op, Constant):
         state.boxes[ids[0]] = _constant(state, node.op)
         return

@@ -223,5 +223,3 @@ def _touches(first: Body, second: Body) -> bool:
     one, two = accesses(first), accesses(second)
     stored = {x.buffer for x in one if x.mode != "load"}, {x.buffer for x in two if x.mode != "load"}
     return bool(stored[0] & {x.buffer for x in two} or stored[1] & {x.buffer for x in one})
-
-

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from broadloom.graph.ir import Input, Order, TensorType
+from broadloom.graph.ir import Constant, Graph, Input, Order, TensorType
 from broadloom.ops.record import Op, Trait
 from broadloom.symbolic import Expr, Size, evaluate, free_symbols
 
@@ -373,3 +373,23 @@ def virtual_layout(shape: Sequence[int], strides: Strides, itemsize: int) -> Lay
 def dense_layout(shape: Sequence[int], order: Order, itemsize: int) -> Layout:
     """The layout of a stored value."""
     return Layout(order, dense_strides(shape, order, itemsize))
+
+
+def value_orders(graph: Graph) -> tuple[Order, ...]:
+    """The memory order of every value of a graph, by id: what NumPy would give the arrays in between."""
+    layouts = [
+        virtual_layout(representatives(i.type.shape), input_strides(i), i.type.dtype.itemsize) for i in graph.inputs
+    ]
+    types = [i.type for i in graph.inputs]
+    for node in graph.nodes:
+        if isinstance(node.op, Constant):
+            shape = node.op.shape
+            layouts.append(dense_layout(shape, c_order(len(shape)), node.op.dtype.itemsize))
+        else:
+            given = [
+                Operand(representatives(types[i].shape), layouts[i].strides, types[i].dtype.itemsize)
+                for i in node.inputs
+            ]
+            layouts.extend(result_layouts(node.op, node.attributes, given, node.types))
+        types.extend(node.types)
+    return tuple(layout.order for layout in layouts)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous, flat_index
 from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind, Region
 from broadloom.fusion.lower import Lowering, loop_nest
-from broadloom.fusion.lowerings.pointwise import broadcast_index
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
 from broadloom.symbolic import Size, ge, product
@@ -127,9 +126,7 @@ def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: 
         target = Region(plain.name, plain.layout)
     batch = result.shape[:-2]
     operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
-    state.operations.append(
-        Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),))
-    )
+    state.operations.append(Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),)))
     made = TensorBox.whole(StorageBox(result.dtype, result.shape, None, state.buffers[target.buffer]))
     if target.buffer != buffer.name:
         state.copy_to(made, buffer)
@@ -176,5 +173,3 @@ def lower_outer(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBo
         return ops.compute("multiply", (left, right), result.dtype)
 
     return state.pointwise(result.dtype, result.shape, inner, (x, y), "outer", 1)
-
-

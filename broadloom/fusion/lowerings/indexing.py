@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broadloom import dtypes
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, flat_index
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, flat_index
 from broadloom.fusion.ir import Kernel, Stage
 from broadloom.fusion.lower import Lowering, loop_nest
-from broadloom.fusion.lowerings.pointwise import broadcast_index
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, Symbol
 
@@ -64,8 +63,7 @@ def lower_take_along_axis(
 
 def lower_gather(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, *indices: TensorBox) -> TensorBox:
     """Index array number k reads core axis `axes[k]`; the index arrays' axes are loop dims."""
-    result, axes = node.types[0], node.attributes["axes"]
-    core = -min(axes)
+    result, axes, core = node.types[0], node.attributes["axes"], node.attributes["core"]
     rest = [a for a in range(-core, 0) if a not in axes]
     loop = result.shape[: len(result.shape) - len(rest)]
     sites = [state.site("index", node, len(x.shape) + a) for a in axes]
@@ -85,24 +83,26 @@ def lower_scatter(
     state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, value: TensorBox, *indices: TensorBox
 ) -> TensorBox:
     """A copy of `x`, into which the points of the index arrays are stored or added in order."""
-    result, axes = node.types[0], node.attributes["axes"]
-    core = -min(axes)
+    result, axes, core = node.types[0], node.attributes["axes"], node.attributes["core"]
     rest = [a for a in range(-core, 0) if a not in axes]
     loop = result.shape[: len(result.shape) - core]
+    rank = node.attributes["index_rank"]
+    points = value.shape[len(value.shape) - len(rest) - rank :][:rank]
     buffer = state.updated(x, ids[0], node)
     sites = [state.site("index", node, len(result.shape) + a) for a in axes]
-    count = next((i.shape[-1] for i in indices if i.shape[-1] != 1), 1)
-    loops, index = loop_nest((*loop, count, *(result.shape[a] for a in rest)), "i")
-    point, others = index[len(loop)], index[len(loop) + 1 :]
+    loops, index = loop_nest((*loop, *points, *(result.shape[a] for a in rest)), "i")
+    point, others = index[len(loop) : len(loop) + rank], index[len(loop) + rank :]
 
     def body(ops: Inlining) -> None:
         target: list[Size] = [0] * core
         for box, axis, site in zip(indices, axes, sites, strict=True):
-            place = (*_aligned(index, box.shape, 1, loop), point)
+            own = min(rank, len(box.shape))
+            within = broadcast_index(point, box.shape[len(box.shape) - own :], points)
+            place = (*_aligned(index, box.shape, own, loop), *within)
             target[axis] = _checked(state, ops, box, place, result.shape[axis], site)
         for axis, i in zip(rest, others, strict=True):
             target[axis] = i
-        given = value.load(ops, (*_aligned(index, value.shape, len(rest) + 1, loop), point, *others))
+        given = value.load(ops, (*_aligned(index, value.shape, len(rest) + rank, loop), *point, *others))
         where = flat_index(buffer.layout, (*index[: len(loop)], *target))
         ops.store(buffer.name, where, given, node.attributes["mode"])
 

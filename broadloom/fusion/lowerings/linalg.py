@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.ir import Buffer, Extern, Layout, Region
 from broadloom.fusion.lower import Lowering
 from broadloom.fusion.lowerings.contraction import broadcast_batch, matrix_region
-from broadloom.fusion.lowerings.pointwise import broadcast_index
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, ge
 
@@ -95,9 +94,7 @@ def lower_lu_solve(
     x = _copied(state, b, result.shape, columns_first(result.shape), "lu_solve")
     operands = (Region(matrix.buffer, broadcast_batch(matrix.layout, batch)), swaps)
     attrs = (("dtype", result.dtype), ("trans", "N"))
-    state.operations.append(
-        Extern(state.fresh("x"), "getrs", (*operands, _region(x)), (_region(x),), attrs)
-    )
+    state.operations.append(Extern(state.fresh("x"), "getrs", (*operands, _region(x)), (_region(x),), attrs))
     return _delivered(state, ids[0], x, result.dtype, result.shape)
 
 

@@ -12,12 +12,11 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering
-from broadloom.fusion.lowerings.pointwise import broadcast_index
 from broadloom.graph.ir import Node, ValueId
-from broadloom.symbolic import Size, floordiv, ge, lt, mod
+from broadloom.symbolic import Size, floordiv, ge, lt, mod, smax
 
 
 def literal(ops: Inlining, dtype: DType, value: object) -> int:
@@ -123,16 +122,14 @@ def lower_repeat(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorB
     if not isinstance(repeats, tuple):
         return x.view(
             result.shape,
-            lambda index: tuple(floordiv(i, repeats) if a == axis else i for a, i in enumerate(index)),
+            lambda index: tuple(floordiv(i, smax(repeats, 1)) if a == axis else i for a, i in enumerate(index)),
         )
     buffer = state.destination(ids[0], result.dtype, result.shape)
     start = 0
     for position, count in enumerate(repeats):
         shape = tuple(count if a == axis else n for a, n in enumerate(result.shape))
         starts = [start if a == axis else 0 for a in range(len(shape))]
-        element = x.view(
-            shape, lambda index, at=position: tuple(at if a == axis else i for a, i in enumerate(index))
-        )
+        element = x.view(shape, lambda index, at=position: tuple(at if a == axis else i for a, i in enumerate(index)))
         _store_piece(state, buffer, _window(buffer.layout, starts, shape, [1] * len(shape)), element, "repeat")
         start += count
     return _in_buffer(buffer, result.dtype, result.shape)
@@ -203,9 +200,7 @@ def lower_iota(state: Lowering, node: Node, ids: Sequence[ValueId]) -> TensorBox
 
 def lower_from_size(state: Lowering, node: Node, ids: Sequence[ValueId]) -> TensorBox:
     size = node.attributes["size"]
-    return state.pointwise(
-        dtypes.int64, (), lambda ops, index: ops.index_value(size, dtypes.int64), (), "from_size", 1
-    )
+    return state.pointwise(dtypes.int64, (), lambda ops, index: ops.index_value(size, dtypes.int64), (), "from_size", 1)
 
 
 def lower_eye(state: Lowering, node: Node, ids: Sequence[ValueId]) -> TensorBox:

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broadloom.fusion.boxes import Index, Inlining, TensorBox
+from broadloom.fusion.boxes import Index, Inlining, TensorBox, broadcast_index
 from broadloom.fusion.lower import COSTS, Lowering
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op, Trait
-from broadloom.symbolic import Size
-
-
-def broadcast_index(index: Index, shape: Sequence[Size], into: Sequence[Size]) -> Index:
-    """The index into an operand of `shape` for `index` into the broadcast shape `into`.
-
-    >>> broadcast_index((4, 2), (1, 3), (5, 3)), broadcast_index((4, 2), (3,), (5, 3))
-    ((0, 2), (2,))
-    """
-    skipped = len(into) - len(shape)
-    return tuple(
-        0 if size == 1 and into[skipped + axis] != 1 else index[skipped + axis] for axis, size in enumerate(shape)
-    )
 
 
 def lower_pointwise(state: Lowering, node: Node, ids: Sequence[ValueId], *operands: TensorBox) -> TensorBox:

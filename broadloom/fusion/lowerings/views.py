@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broadloom.fusion.boxes import Index, Inlining, TensorBox
+from broadloom.fusion.boxes import Index, Inlining, TensorBox, broadcast_index
 from broadloom.fusion.lower import Lowering
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, floordiv, mod, product
@@ -26,15 +26,7 @@ def lower_permute(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tensor
 
 def lower_expand(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
     shape = node.types[0].shape
-    skipped = len(shape) - len(x.shape)
-
-    def index_map(index: Index) -> Index:
-        return tuple(
-            0 if size == 1 and shape[skipped + axis] != 1 else index[skipped + axis]
-            for axis, size in enumerate(x.shape)
-        )
-
-    return x.view(shape, index_map)
+    return x.view(shape, lambda index: broadcast_index(index, x.shape, shape))
 
 
 def lower_slice(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
@@ -183,5 +175,3 @@ def lower_view_dtype(state: Lowering, node: Node, ids: Sequence[ValueId], x: Ten
 def _rescaled(count: Size, old: int, new: int) -> Size:
     """`count` elements of `old` bytes as elements of `new` bytes; exact, since the sizes divide."""
     return count * (old // new) if old >= new else floordiv(count, new // old)
-
-
