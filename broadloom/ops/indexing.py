@@ -248,7 +248,7 @@ OPS = (
             _scattered((4, 2, 3), (5, 2), (-3, -1), "add"),
             _scattered((4, 3), (0, 3), (-2,), "set"),
             _scattered((3, 2), (), (-1, -2), "set", (), ()),
-            _scattered((4, 3), (2, 5), (-2, -1), "add", (2, 1), (5,)),
+            _scattered((4, 3), (2, 5), (-2, -1), "add", (2, 1), (1, 5)),
         ),
         """`scatter(x, value, *indices)`: x with value[j] put ("set": of equal indices the last wins) or added ("add":
         in order of j) at the indices' element j. Index arrays, one per axis of `axes` and in its order, have

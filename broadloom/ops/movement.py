@@ -97,8 +97,9 @@ def _pad(x: Array, value: Array, before: Ints, after: Ints) -> Array:
     loop = loop_shape((x, value), (k, 0))
     core = x.shape[x.ndim - k :]
     result = np.empty(loop + tuple(b + n + a for b, n, a in zip(before, core, after, strict=True)), x.dtype)
-    result[...] = value[(..., *[np.newaxis] * k)]
-    result[(..., *(slice(b, b + n) for b, n in zip(before, core, strict=True)))] = x
+    inner: tuple[Any, ...] = (..., *(slice(b, b + n) for b, n in zip(before, core, strict=True)))
+    result[...] = value.reshape(value.shape + (1,) * k)
+    result[inner] = x
     return result
 
 
@@ -137,7 +138,7 @@ def _repeat_signature(attrs: Mapping[str, Any]) -> Signature:
         counts = rules.read_sizes("repeat", attrs, "repeats")
         if not all(isinstance(c, int) for c in counts):
             raise ShapeError("repeat: a tuple of repeats holds ints", got=repeats)
-        return Signature(((Dim(len(counts)), *dims[1:]),), ((Dim(sum(counts)), *dims[1:]),))  # type: ignore[arg-type]
+        return Signature(((Dim(len(counts)), *dims[1:]),), ((Dim(sum(counts)), *dims[1:]),))
     first = Combine("*", dims[0], Dim(rules.read_size("repeat", attrs, "repeats")))
     return Signature((dims,), ((first, *dims[1:]),))
 

@@ -158,7 +158,7 @@ def _cast(x: Array, dtype: DType) -> Array:
 
 def _bitcast(x: Array, dtype: DType) -> Array:
     source = np.ascontiguousarray(x).reshape(x.shape)
-    return source.view(np.uint8) != 0 if dtype is bool_ else source.view(dtype.numpy)
+    return np.asarray(source.view(np.uint8) != 0) if dtype is bool_ else source.view(dtype.numpy)
 
 
 # ---- records ------------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ _REAL_ONLY = {"complexes": UNORDERED}
 
 UNARY = (
     unary("abs", np.absolute, ALL, "Magnitude; real for complex. The lowest integer stays itself.", result="real"),
-    unary("negative", np.negative, NUMERIC, "-x.", bools="NumPy refuses boolean negative: use logical_not"),
-    unary("positive", np.positive, NUMERIC, "+x.", bools="NumPy refuses boolean positive"),
+    unary("negative", np.negative, NUMERIC, "Sign reversed; unsigned and the lowest integer wrap around.", bools="NumPy refuses boolean negative: use logical_not"),
+    unary("positive", np.positive, NUMERIC, "x itself.", bools="NumPy refuses boolean positive"),
     unary("sign", np.sign, NUMERIC, "-1, 0, 1, nan; for complex x/abs(x).", bools="NumPy refuses boolean sign"),
     unary("sqrt", np.sqrt, INEXACT, "Square root; nan for negative reals.", low=0.0, traits=PLAIN),
     math("cbrt", np.cbrt, "Cube root.", allowed=FLOATS),

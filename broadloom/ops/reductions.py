@@ -40,6 +40,9 @@ def _signature(name: str, axes: Axes, keepdims: bool) -> Signature:
 def _over_axes(name: str) -> Callable[[Mapping[str, Any]], Signature]:
     def signature(attrs: Mapping[str, Any]) -> Signature:
         keepdims = rules.read_choice(name, attrs, "keepdims", True, False)
+        ddof = attrs.get("ddof", 0)
+        if not isinstance(ddof, int | float) or isinstance(ddof, bool):
+            raise ShapeError(f"{name}: ddof is not a number", got=repr(ddof), allowed="an int or a float")
         return _signature(name, rules.read_axes(name, attrs), keepdims)
 
     return signature
@@ -97,10 +100,10 @@ def reduction(
     nonempty: bool = False,
     single: bool = False,
     extra: Mapping[str, Any] | None = None,
-    **why: str,
+    why: Mapping[str, str] | None = None,
 ) -> Op:
     """A reduction; `single` ones take `axis` instead of `axes`; `extra` holds further attributes' defaults."""
-    empty = rules.reasons(allowed, **why)
+    empty = rules.reasons(allowed, **(why or {}))
     samples = _FEW if single else _SAMPLES
     if extra:
         samples += (Sample(((3, 4),), {"axes": (-1,), "keepdims": False, **dict.fromkeys(extra, 1)}),)
@@ -141,7 +144,7 @@ def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """As NumPy: 16-bit floats are summed and divided in float32."""
     wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-    total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=wide))
+    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=wide))
     count = np.array(_count(x, axes)).astype(total.real.dtype)
     return np.asarray(np.true_divide(total, count)).astype(x.dtype)
 
@@ -149,12 +152,12 @@ def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _var(x: Array, axes: Axes, keepdims: bool, ddof: float = 0) -> Array:
     """Two passes, as NumPy: the mean, then the mean square of what is left."""
     real = x.real.dtype
-    mean = np.add.reduce(x, axis=axes, keepdims=True)
-    mean = np.true_divide(mean, np.array(_count(x, axes)).astype(real)).astype(x.dtype)
+    total = np.sum(x, axis=axes, keepdims=True)
+    mean = np.true_divide(total, np.array(_count(x, axes)).astype(real)).astype(x.dtype)
     rest = np.subtract(x, mean)
     square = np.multiply(rest, rest) if x.dtype.kind != "c" else np.multiply(rest, np.conjugate(rest)).real
-    total = np.add.reduce(square, axis=axes, keepdims=keepdims)
-    divisor = np.array(max(_count(x, axes) - ddof, 0), np.float64).astype(real)
+    total = np.sum(square, axis=axes, keepdims=keepdims)
+    divisor = np.array(max(_count(x, axes) - ddof, 0)).astype(real)
     return np.asarray(np.true_divide(total, divisor)).astype(real)
 
 
@@ -207,14 +210,14 @@ OPS = (
     reduction("prod", _prod, ALL, "Product; bool means `and`."),
     reduction("max", _max, ALL, "Largest value; nan wins; complex by (real, imag).", nonempty=True),
     reduction("min", _min, ALL, "Smallest value; nan wins; complex by (real, imag).", nonempty=True),
-    reduction("mean", _mean, INEXACT, "Sum by count; float16 in float32, rounded once.", **_MEAN),
+    reduction("mean", _mean, INEXACT, "Sum by count; float16 in float32, rounded once.", why=_MEAN),
     reduction("var", _var, INEXACT, "Mean square distance from the mean, over count - ddof (at least 0); real.",
-              result="real", extra={"ddof": 0}, **_MEAN),
-    reduction("std", _std, INEXACT, "Square root of var; real.", result="real", extra={"ddof": 0}, **_MEAN),
+              result="real", extra={"ddof": 0}, why=_MEAN),
+    reduction("std", _std, INEXACT, "Square root of var; real.", result="real", extra={"ddof": 0}, why=_MEAN),
     reduction("any", _any, ALL, "Some element is not 0 (nan is not).", result="bool"),
     reduction("all", _all, ALL, "No element is 0.", result="bool"),
     reduction("count_nonzero", _count_nonzero, ALL, "How many elements are not 0; int64.", result="index"),
-    reduction("logsumexp", _logsumexp, FLOATS, "log(sum(exp(x))) without overflow; 16-bit in float32.", **_NO_LSE),
+    reduction("logsumexp", _logsumexp, FLOATS, "log(sum(exp(x))) without overflow; 16-bit in float32.", why=_NO_LSE),
     reduction("argmax", _argmax, ALL, "First position of the maximum, the first nan if there is one; int64.",
               result="index", nonempty=True, single=True),
     reduction("argmin", _argmin, ALL, "First position of the minimum, the first nan if there is one; int64.",

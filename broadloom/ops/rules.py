@@ -114,7 +114,7 @@ def read_axis(op: str, attrs: Mapping[str, Any], name: str = "axis") -> int:
 
 def read_axes(op: str, attrs: Mapping[str, Any], name: str = "axes", ordered: bool = True) -> tuple[int, ...]:
     """Core axes, negative and distinct, sorted where the order means nothing. Raises `ShapeError`."""
-    axes = attrs[name]
+    axes: tuple[int, ...] = attrs[name]
     valid = isinstance(axes, tuple) and all(isinstance(a, int) and not isinstance(a, bool) and a < 0 for a in axes)
     if not valid or len(set(axes)) != len(axes) or (ordered and list(axes) != sorted(axes)):
         raise ShapeError(

@@ -201,10 +201,11 @@ def _view_dtype_check(dims: Dims, dtypes: tuple[DType, ...], attrs: Mapping[str,
 def _view_dtype(x: Array, dtype: DType) -> Array:
     source = np.ascontiguousarray(x)
     if dtype is bool_:
-        return source.view(np.uint8) != 0
+        return np.asarray(source.view(np.uint8) != 0)
     return source.view(dtype.numpy)
 
 
+_VIEW_DTYPE_SIGNATURE = Signature.parse("(n)->(m!)")
 _VIEW_DTYPE = Op(
     name="view_dtype",
     doc="""The bytes of the last axis as another dtype, little-endian, as `ndarray.view`: its size grows or shrinks
@@ -219,7 +220,6 @@ _VIEW_DTYPE = Op(
     sample_dtypes=tuple((d,) for d in ALL),
     check=_view_dtype_check,
 )
-_VIEW_DTYPE_SIGNATURE = Signature.parse("(n)->(m!)")
 
 
 def _sliced(shape: tuple[int, ...], starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> Sample:
