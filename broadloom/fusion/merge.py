@@ -200,12 +200,11 @@ def _place(stages: Sequence[Stage], stage: Stage) -> int | None:
     earliest = len(stages)
     for position in range(len(stages) - 1, -1, -1):
         other = stages[position]
-        same = other.loops == stage.loops
         if _made_accumulators(other.body) & _used_accumulators(stage.body):
             break
-        if same:
+        if other.loops == stage.loops:
             earliest = position
-        elif _touches(other.body, stage.body):
+        if _touches(other.body, stage.body):
             break
     return earliest if earliest < len(stages) else None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from broadloom.dtypes import DType
+from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
 from broadloom.fusion.handlers import accesses, instructions_of, may_raise, without_dead
 from broadloom.fusion.ir import Accumulated, Extern, Kernel, Program, Reduce, Running
@@ -52,8 +53,9 @@ def schedule(lowered: Lowered, *, fusion: bool = True) -> Scheduled:
             _insert(groups, operation, dtypes, decisions)
         else:
             groups.append(operation)
-    steps = [finalise(s) if isinstance(s, Kernel) else s for s in _without_dead(groups, lowered)]
-    named = _named(steps)
+    groups = [keep_scalars(s) if isinstance(s, Kernel) else s for s in groups]
+    steps = share_buffers(_without_dead(groups, lowered), {b.name: b for b in lowered.buffers})
+    named = _named([finalise(s) if isinstance(s, Kernel) else s for s in steps])
     used = _used(named)
     buffers = tuple(b for b in lowered.buffers if b.kind in ("input", "output") or b.name in used)
     program = Program(lowered.name, lowered.symbols, lowered.bindings, buffers, named, lowered.sites)

@@ -1,0 +1,189 @@
+"""Fewer buffers: scalars per outer point stay in registers, and a buffer that dies makes room for its successor.
+
+What goes in: scheduled kernels. What comes out: the same program with fewer loads, stores and buffers.
+What holds: every remaining load sees the value it saw before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from broadloom.dtypes import DType
+from broadloom.fusion.handlers import Recording, accesses, operands_of, replay
+from broadloom.fusion.ir import (
+    Accumulated,
+    Body,
+    Buffer,
+    Compute,
+    Extern,
+    IndexValue,
+    Kernel,
+    Literalv,
+    Store,
+)
+from broadloom.symbolic import Size
+
+MAX_RECOMPUTED = 12  # instructions of a per-point scalar that a later stage computes again rather than loads
+
+
+# ---- scalars of an outer point ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The body that computes a stored per-point value from accumulators, and the operand that is the value."""
+
+    body: Body
+    value: int
+
+
+class Rematerialising(Recording):
+    """A recording that computes a known scalar again where it would be loaded."""
+
+    def __init__(self, parent: Recording | None = None) -> None:
+        super().__init__(parent)
+        self.scalars: Mapping[tuple[str, Size], Scalar] = parent.scalars if isinstance(parent, Rematerialising) else {}
+
+    def load(self, buffer: str, index: Size, dtype: DType) -> int:
+        scalar = self.scalars.get((buffer, index))
+        if scalar is None:
+            return super().load(buffer, index, dtype)
+        value: int = replay(scalar.body, self)[scalar.value]
+        return value
+
+
+def keep_scalars(kernel: Kernel) -> Kernel:
+    """Replace loads of what an earlier stage without loops stored by the computation from its accumulators."""
+    known: dict[tuple[str, Size], Scalar] = {}
+    stages = []
+    for stage in kernel.stages:
+        recording = Rematerialising()
+        recording.scalars = dict(known)
+        replay(stage.body, recording)
+        stage = replace(stage, body=recording.body())
+        stages.append(stage)
+        stored = {a.buffer for a in accesses(stage.body) if a.mode != "load"}
+        known = {key: scalar for key, scalar in known.items() if key[0] not in stored}
+        if not stage.loops:
+            known.update(_scalars(stage.body))
+    return replace(kernel, stages=tuple(stages))
+
+
+def _scalars(body: Body) -> dict[tuple[str, Size], Scalar]:
+    """Stored values of a body that depend on nothing in memory."""
+    found = {}
+    for instruction in body.instructions:
+        if isinstance(instruction, Store) and instruction.mode == "set":
+            needed = _slice(body, instruction.value)
+            if needed is not None:
+                found[instruction.buffer, instruction.index] = needed
+    return found
+
+
+def _slice(body: Body, value: int) -> Scalar | None:
+    """The instructions that `value` needs, if they are few and free of memory."""
+    needed: set[int] = set()
+    pending = [value]
+    while pending:
+        operand = pending.pop()
+        if operand in needed:
+            continue
+        needed.add(operand)
+        instruction = body.instructions[operand]
+        if len(needed) > MAX_RECOMPUTED or not isinstance(instruction, Compute | Accumulated | Literalv | IndexValue):
+            return None
+        pending.extend(operands_of(instruction))
+    order = sorted(needed)
+    position = {operand: k for k, operand in enumerate(order)}
+    instructions = tuple(
+        replace(i, args=tuple(position[a] for a in i.args)) if isinstance(i, Compute) else i
+        for i in (body.instructions[o] for o in order)
+    )
+    return Scalar(Body(instructions), position[value])
+
+
+# ---- storage taken over -----------------------------------------------------------------------------------------
+
+
+def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) -> list[Kernel | Extern]:
+    """Where a workspace buffer is read for the last time at the very elements that another buffer of its shape gets
+    for the first time, both become one."""
+    steps = list(steps)
+    for number, step in enumerate(steps):
+        if isinstance(step, Kernel):
+            for old, new in _successions(steps, number, buffers):
+                steps = [_renamed(s, old, new) for s in steps]
+    return steps
+
+
+def _uses(step: Kernel | Extern) -> set[str]:
+    if isinstance(step, Extern):
+        return {r.buffer for r in (*step.operands, *step.results)}
+    return {a.buffer for stage in step.stages for a in accesses(stage.body)}
+
+
+def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
+    kernel = steps[number]
+    assert isinstance(kernel, Kernel)
+    before = set().union(*map(_uses, steps[:number]))
+    after = set().union(*map(_uses, steps[number + 1 :]))
+    here = _uses(kernel)
+    dying = sorted(b for b in here - after if buffers[b].kind == "workspace")
+    born = sorted(b for b in here - before if buffers[b].kind in ("workspace", "output"))
+    found: list[tuple[str, str]] = []
+    taken: set[str] = set()
+    for old in dying:
+        for new in born:
+            fits = buffers[old].dtype is buffers[new].dtype and buffers[old].layout == buffers[new].layout
+            if old != new and fits and not {old, new} & taken and _follows(kernel, old, new, buffers[old].dtype):
+                found.append((old, new))
+                taken |= {old, new}
+    return found
+
+
+def _follows(kernel: Kernel, old: str, new: str, dtype: DType) -> bool:
+    """Whether each element of `new` is stored after the last load of that element of `old`, and not before the last
+    store to it."""
+    first_store: int | None = None
+    for position, stage in enumerate(kernel.stages):
+        found = accesses(stage.body)
+        stores = {a.index for a in found if a.buffer == new and a.mode != "load"}
+        loads = {a.index for a in found if a.buffer == old and a.mode == "load"}
+        if any(a.buffer == new and a.mode == "add" for a in found):
+            return False
+        if any(a.buffer == old and a.dtype not in (None, dtype) for a in found):
+            return False  # seen through another dtype: indices are not comparable
+        if first_store is not None and (loads or any(a.buffer == old for a in found)):
+            return False
+        if stores:
+            if len(stores) > 1 or not loads <= stores or any(a.buffer == old and a.mode != "load" for a in found):
+                return False
+            last_load = max((k for k, i in enumerate(stage.body.instructions) if _loads(i, old)), default=-1)
+            store = min(k for k, i in enumerate(stage.body.instructions) if isinstance(i, Store) and i.buffer == new)
+            if store < last_load:
+                return False
+            first_store = position if first_store is None else first_store
+    return first_store is not None
+
+
+def _loads(instruction: object, buffer: str) -> bool:
+    body = Body((instruction,))  # type: ignore[arg-type]
+    return any(a.buffer == buffer and a.mode == "load" for a in accesses(body))
+
+
+def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:
+    if isinstance(step, Extern):
+        regions = [
+            tuple(replace(r, buffer=new) if r.buffer == old else r for r in group)
+            for group in (step.operands, step.results)
+        ]
+        return replace(step, operands=regions[0], results=regions[1])
+    if old not in _uses(step):
+        return step
+    stages = []
+    for stage in step.stages:
+        recording = Recording()
+        replay(stage.body, recording, buffers={old: new})
+        stages.append(replace(stage, body=recording.body()))
+    return replace(step, stages=tuple(stages))
