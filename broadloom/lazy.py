@@ -1,19 +1,53 @@
-"""Heavy modules, imported when they are first needed: the only place with imports inside functions.
+"""Heavy imports, declared once and made at first use.
 
-What goes in: nothing. What comes out: the module. What holds: `import broadloom` imports none of them.
+What goes in: the name of a module. What comes out: a stand-in whose attributes are the module's; the first one
+asked for imports it. What holds: importing Broadloom imports none of these; a module that is missing is an
+ImportError that says what to install.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
+import sys
+from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 
-def scipy_special() -> ModuleType:
-    """Special functions: the reference of erf and erfc."""
-    return import_module("scipy.special")
+@dataclass(frozen=True, slots=True)
+class LazyModule:
+    """Stands for `module` until an attribute is asked for; `install` is the package that holds it.
+
+    >>> LazyModule("math", "python").gcd(12, 18)
+    6
+    """
+
+    module: str
+    install: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)  # probes by copy, pickle and inspect must not import
+        return getattr(self.load(), name)
+
+    def load(self) -> ModuleType:
+        """The module itself, imported if need be. Raises ImportError naming what to install."""
+        present = sys.modules.get(self.module)
+        if present is not None:
+            return present
+        try:
+            return importlib.import_module(self.module)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{self.module} cannot be imported: {error}; remedy: pip install {self.install}", name=self.module
+            ) from error
 
 
-def scipy_lapack() -> ModuleType:
-    """LAPACK routines on arrays: the reference of the factorisations."""
-    return import_module("scipy.linalg.lapack")
+cython_blas = LazyModule("scipy.linalg.cython_blas", "scipy")  # 200-400 ms
+cython_lapack = LazyModule("scipy.linalg.cython_lapack", "scipy")
+scipy_linalg = LazyModule("scipy.linalg", "scipy")
+scipy_special = LazyModule("scipy.special", "scipy")  # 50-100 ms
+rich_console = LazyModule("rich.console", "rich")
+rich_table = LazyModule("rich.table", "rich")
+rich_progress = LazyModule("rich.progress", "rich")
+jinja2 = LazyModule("jinja2", "jinja2")

@@ -48,8 +48,8 @@ class Expr:
 
     @property
     def args(self) -> tuple[Size, ...]:
-        """The operands, as sizes, in canonical order."""
-        raise NotImplementedError
+        """The operands, as sizes, in canonical order; a symbol has none."""
+        return ()
 
     @property
     def sort_key(self) -> Key:
@@ -140,10 +140,6 @@ class Symbol(Expr):
             hi = operator.index(hi)
         symbol: Symbol = _intern(cls, name, lo, hi)
         return symbol
-
-    @property
-    def args(self) -> tuple[Size, ...]:
-        return ()
 
 
 class Add(Expr):

@@ -1,0 +1,111 @@
+"""Every assumption about the machine and the interpreter, in one place.
+
+What goes in: nothing but the running process and, where named, an environment mapping. What comes out: numbers that
+other rooms need (page size, processors, cache folder), the list of reasons why native code is off, and `describe()`
+for the doctor. What holds: importing this module never fails, on any machine; nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import struct
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # whose bytecode capture understands
+MACHINES = ("x86_64", "aarch64")  # whose code the runtime links and calls
+SYSTEMS = ("Linux",)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One finding about the machine; `remedy` is empty when `ok`."""
+
+    name: str
+    value: str
+    ok: bool = True
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}" + ("" if self.ok else f" ({self.remedy})")
+
+
+def is_cpython() -> bool:
+    """Whether the interpreter is CPython, whose object layout the native entry reads."""
+    return sys.implementation.name == "cpython"
+
+
+def is_free_threaded() -> bool:
+    """Whether the interpreter was built without the GIL."""
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+def is_64_bit_little_endian() -> bool:
+    """Whether addresses have 64 bits and numbers their low byte first."""
+    return struct.calcsize("P") == 8 and sys.byteorder == "little"
+
+
+def page_size() -> int:
+    """Bytes in a page of memory."""
+    return os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def cpu_count() -> int:
+    """How many processors this process may keep busy: its affinity, bounded by the container's quota; at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    quota = _cpu_quota(Path("/sys/fs/cgroup/cpu.max"))
+    return max(1, allowed if quota is None else min(allowed, quota))
+
+
+def _cpu_quota(path: Path) -> int | None:
+    """Whole processors under the control group's limit, rounded up; None without one."""
+    try:
+        quota, period = path.read_text().split()
+        return None if quota == "max" else max(1, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def default_cache_dir(environ: Mapping[str, str]) -> Path:
+    """The folder for compiled objects: below XDG_CACHE_HOME where that is an absolute path, as the XDG base
+    directory specification says, else below ~/.cache."""
+    base = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "broadloom"
+    home = environ.get("HOME", "")
+    return (Path(home) if os.path.isabs(home) else Path(os.path.expanduser("~"))) / ".cache" / "broadloom"
+
+
+def describe() -> tuple[Fact, ...]:
+    """What the doctor reports about interpreter, system and processor."""
+    version = sys.version_info[:2]
+    named = ", ".join(f"{a}.{b}" for a, b in PYTHON_VERSIONS)
+    build = "free-threaded" if is_free_threaded() else "with the GIL"
+    layout = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
+    return (
+        Fact(
+            "python",
+            f"{platform.python_implementation()} {platform.python_version()}",
+            is_cpython() and version in PYTHON_VERSIONS,
+            f"use CPython {named}",
+        ),
+        Fact("build", build, not is_free_threaded(), "use a build with the GIL"),
+        Fact("words", layout, is_64_bit_little_endian(), "use a 64-bit little-endian machine"),
+        Fact("system", platform.system(), platform.system() in SYSTEMS, f"use {', '.join(SYSTEMS)}"),
+        Fact("machine", platform.machine(), platform.machine() in MACHINES, f"use {', '.join(MACHINES)}"),
+        Fact("processors", str(cpu_count())),
+        Fact("page size", f"{page_size()} bytes"),
+    )
+
+
+def unsupported() -> tuple[Fact, ...]:
+    """The facts that keep native code off; empty where compiled functions run natively."""
+    return tuple(f for f in describe() if not f.ok)

@@ -1,0 +1,84 @@
+"""Stage dumps: the text of a program after each stage, numbered in order.
+
+What goes in: a folder and the texts. What comes out: one folder per compilation, `NAME.K`, with files such as
+`000_capture.graph`. What holds: a folder is created by exactly one compilation, whatever runs beside it; files are
+written whole or not at all; a folder that cannot be written is one warning and never an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import warnings
+from pathlib import Path
+
+_UNSAFE = re.compile(r"[^\w.-]+")
+_MOST = 1_000_000
+
+
+class DumpSink:
+    """The writer of dumps; without a folder it does nothing.
+
+    >>> DumpSink(None).begin("f").write("capture", "graph", "graph f() {}")
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._warned = False
+
+    def begin(self, name: str) -> Dump:
+        """A new compilation's dump."""
+        if self.directory is None:
+            return Dump(self, None)
+        stem = _UNSAFE.sub("_", name)[:80].lstrip(".") or "function"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for k in range(_MOST):
+                folder = self.directory / f"{stem}.{k}"
+                try:
+                    folder.mkdir()
+                except FileExistsError:
+                    continue
+                return Dump(self, folder)
+        except OSError as error:
+            self.warn(error)
+        return Dump(self, None)
+
+    def warn(self, error: OSError) -> None:
+        """Say once that dumps cannot be written."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"dumps cannot be written to {str(self.directory)!r}: {error.strerror}; compilation goes on without; "
+                f"remedy: point BROADLOOM_DUMP at a folder that you can write",
+                stacklevel=4,
+            )
+
+
+class Dump:
+    """The dumps of one compilation."""
+
+    def __init__(self, sink: DumpSink, folder: Path | None) -> None:
+        self._sink = sink
+        self.folder = folder
+        self._numbers = itertools.count()
+
+    def __bool__(self) -> bool:
+        """False where a text need not even be made."""
+        return self.folder is not None
+
+    def write(self, stage: str, suffix: str, text: str) -> Path | None:
+        """Write one stage; returns the file, or None where nothing is written."""
+        if self.folder is None:
+            return None
+        path = self.folder / f"{next(self._numbers):03d}_{_UNSAFE.sub('_', stage)}.{suffix}"
+        partial = path.with_name(path.name + ".partial")
+        try:
+            partial.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+            os.replace(partial, path)
+        except OSError as error:
+            self._sink.warn(error)
+            self.folder = None
+            return None
+        return path
