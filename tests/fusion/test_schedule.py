@@ -1,0 +1,166 @@
+"""What fuses with what, and why not; buffers and loops that remain."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from broadloom.fusion.decide import Fuse
+from broadloom.fusion.handlers import accesses, count_ops, instructions_of
+from broadloom.fusion.ir import Compute, Store
+from broadloom.fusion.lower import MAX_DEPTH
+from broadloom.fusion.lowerings.table import ABSENT, LOWERINGS
+from broadloom.fusion.merge import MAX_BODY_OPS, NoFuse
+from broadloom.ops.table import OPS
+from broadloom.symbolic import Symbol
+from tests.fusion.graphs import graph_of, kernels, scheduled
+
+N = Symbol("s0")
+
+
+def workspace(program):
+    return [b.name for b in program.buffers if b.kind == "workspace"]
+
+
+def test_every_op_is_lowered_or_decomposed():
+    assert set(LOWERINGS) | set(ABSENT) == set(OPS)
+    assert not set(LOWERINGS) & set(ABSENT)
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_softmax_is_one_kernel_without_workspace(axis):
+    def softmax(b, x):
+        e = b.call("exp", b.call("subtract", x, b.call("max", x, axes=(axis,), keepdims=True)))
+        return b.call("divide", e, b.call("sum", e, axes=(axis,), keepdims=True))
+
+    program = scheduled(graph_of(softmax, (N, 1024))).program
+    (kernel,) = program.steps
+    assert [len(s.loops) for s in kernel.stages] == [1, 1, 1]
+    assert workspace(program) == []
+    exps = [i for s in kernel.stages for i in instructions_of(s.body) if isinstance(i, Compute) and i.op == "exp"]
+    assert len(exps) == 1
+
+
+def test_shared_dear_value_is_computed_once():
+    def f(b, x):
+        e = b.call("exp", x)
+        return b.call("add", e, x), b.call("multiply", e, e)
+
+    (kernel,) = kernels(graph_of(f, (N, 5)))
+    ops = [i.op for s in kernel.stages for i in instructions_of(s.body) if isinstance(i, Compute)]
+    assert sorted(ops) == ["add", "exp", "multiply"]
+    assert len(kernel.outer) == 1  # both axes joined
+
+
+def test_window_over_a_dear_producer_reads_a_buffer():
+    def f(b, x):
+        e = b.call("exp", x)
+        left = b.call("slice", e, starts=(0,), sizes=(98,), steps=(1,))
+        right = b.call("slice", e, starts=(2,), sizes=(98,), steps=(1,))
+        return b.call("add", left, right)
+
+    found = scheduled(graph_of(f, (100,)))
+    first, second = found.program.steps
+    assert [i.op for i in first.stages[0].body.instructions if isinstance(i, Compute)] == ["exp"]
+    assert [i.op for i in second.stages[0].body.instructions if isinstance(i, Compute)] == ["add"]
+    assert any("read at another point" in d.outcome.reason or "differ" in d.outcome.reason for d in found.decisions)
+
+
+def test_window_over_a_cheap_producer_is_recomputed():
+    def f(b, x):
+        d = b.call("negative", x)
+        parts = [b.call("slice", d, starts=(k,), sizes=(96,), steps=(1,)) for k in range(5)]
+        total = parts[0]
+        for p in parts[1:]:
+            total = b.call("add", total, p)
+        return total
+
+    program = scheduled(graph_of(f, (100,))).program
+    assert len(program.steps) == 1
+    assert workspace(program) == []
+
+
+def test_long_chain_is_split_into_bounded_bodies():
+    def f(b, x):
+        for _ in range(1000):
+            x = b.call("add", b.call("multiply", x, x), x)
+        return x
+
+    found = kernels(graph_of(f, (N,)))
+    sizes = [sum(count_ops(s.body) for s in k.stages) for k in found]
+    assert sum(sizes) == 2000
+    assert max(sizes) <= MAX_BODY_OPS
+    assert len(found) <= 2 * 2000 // MAX_BODY_OPS + 1
+    assert MAX_DEPTH < 100
+
+
+def test_whole_sum_is_split_by_fixed_chunks():
+    first, second = kernels(graph_of(lambda b, x: b.call("sum", x, axes=(-1,), keepdims=False), (N,)))
+    assert str(first.outer[0].extent) == "(s0 + 16383)//16384"
+    assert "min" in str(first.stages[0].loops[0].extent)
+    assert second.outer == ()
+
+
+def test_updates_of_a_fresh_array_are_made_in_place():
+    def f(b, x):
+        m = b.call("multiply", x, x)
+        one = {"sizes": (1, 4), "steps": (1, 1)}
+        m = b.call("slice_update", m, b.call("slice", x, starts=(0, 0), **one), starts=(1, 0), **one)
+        return b.call("slice_update", m, b.call("slice", x, starts=(2, 0), **one), starts=(0, 0), **one)
+
+    program = scheduled(graph_of(f, (3, 4))).program
+    assert workspace(program) == []
+    stored = [a.buffer for k in program.steps for s in k.stages for a in accesses(s.body) if a.mode != "load"]
+    assert set(stored) == {"out0"}
+
+
+def test_update_keeps_a_value_that_is_read_again():
+    def f(b, x):
+        m = b.call("exp", x)
+        one = {"starts": (0,), "sizes": (1,), "steps": (1,)}
+        changed = b.call("slice_update", m, b.call("slice", x, **one), **one)
+        return changed, b.call("add", m, m)
+
+    program = scheduled(graph_of(f, (10,))).program
+    stores = [i for k in program.steps for s in k.stages for i in instructions_of(s.body) if isinstance(i, Store)]
+    assert {i.buffer for i in stores} >= {"out0", "out1"}
+
+
+def test_dying_buffer_makes_room_for_its_successor():
+    def f(b, x):
+        for _ in range(150):
+            x = b.call("multiply", b.call("sin", x), x)
+        return x
+
+    program = scheduled(graph_of(f, (N,))).program
+    assert len(program.steps) > 1
+    assert workspace(program) == []
+
+
+def test_refusals_carry_a_reason():
+    def f(b, x, y):
+        return b.call("add", x, x), b.call("sum", b.call("multiply", x, x), axes=(-1,), keepdims=False)
+
+    found = scheduled(graph_of(f, (4, 20000), (3,)))
+    refused = [d for d in found.decisions if isinstance(d.outcome, NoFuse)]
+    assert refused and all(re.search("[a-z]", d.outcome.reason) for d in refused)
+    assert any("parallel" in d.outcome.reason for d in refused)
+    assert all(isinstance(d.outcome, Fuse | NoFuse) for d in found.decisions)
+
+
+def test_without_fusion_each_operation_is_a_kernel():
+    def f(b, x):
+        return b.call("sum", b.call("exp", x), axes=(-1,), keepdims=False), b.call("exp", x)
+
+    graph = graph_of(f, (64, 64))
+    assert len(scheduled(graph, fusion=False).program.steps) > len(scheduled(graph).program.steps)
+
+
+def test_loops_follow_memory():
+    def f(b, x):
+        return b.call("add", b.call("permute", x, axes=(-1, -2)), b.call("permute", x, axes=(-1, -2)))
+
+    builder_graph = graph_of(f, (8, 6))
+    (kernel,) = kernels(builder_graph)
+    assert [str(loop.extent) for loop in kernel.outer] == ["6", "8"]
