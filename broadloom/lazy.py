@@ -45,7 +45,7 @@ class LazyModule:
 
 cython_blas = LazyModule("scipy.linalg.cython_blas", "scipy")  # 200-400 ms
 cython_lapack = LazyModule("scipy.linalg.cython_lapack", "scipy")
-scipy_linalg = LazyModule("scipy.linalg", "scipy")
+scipy_lapack = LazyModule("scipy.linalg.lapack", "scipy")
 scipy_special = LazyModule("scipy.special", "scipy")  # 50-100 ms
 rich_console = LazyModule("rich.console", "rich")
 rich_table = LazyModule("rich.table", "rich")

@@ -73,6 +73,7 @@ class Lowering:
     sites: list[Site] = field(default_factory=list)
     boxes: dict[ValueId, TensorBox] = field(default_factory=dict)
     remaining: Counter[int] = field(default_factory=Counter)  # uses of each value that are still to come
+    can_fail: bool = False  # some op of the graph may raise at run time
     _names: Counter[str] = field(default_factory=Counter)
     _destinations: dict[ValueId, Buffer] = field(default_factory=dict)
 
@@ -218,7 +219,7 @@ class Lowering:
         `x` itself when nobody reads it again, else a copy."""
         waiting, held = self._destinations.get(value), x.storage.buffer
         result = node.types[0]
-        if held is not None and held.kind in ("workspace", "output") and waiting in (None, held):
+        if held is not None and self._may_store(held) and waiting in (None, held):
             whole = x.shape == result.shape and self.strided(x) == (held, held.layout)
             if whole and not self._read_again(held, node):
                 self._destinations.pop(value, None)
@@ -232,6 +233,14 @@ class Lowering:
             (*x.storage.origins, "copy"),
         )
         return buffer
+
+    def _may_store(self, buffer: Buffer) -> bool:
+        """Our own memory may be stored to at any time; that of an input only if it is written in the end anyhow and
+        nothing can fail on the way."""
+        if buffer.kind == "input":
+            written = any(w.input == buffer.position for w in self.graph.writes)
+            return written and not self.can_fail
+        return buffer.kind != "constant"
 
     def _read_again(self, buffer: Buffer, node: Node) -> bool:
         """Whether a value that is still needed, or another operand of `node`, reads `buffer`."""
@@ -257,7 +266,7 @@ def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Ind
 
 def lower(graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[..., Any]]) -> Lowered:
     """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table."""
-    state = Lowering(graph, orders)
+    state = Lowering(graph, orders, can_fail=any(_may_raise(graph, n) for n in graph.nodes))
     bindings = _inputs(state)
     uses = _uses(graph)
     state.remaining.update(uses)
@@ -303,11 +312,18 @@ def _settle(state: Lowering, node: Node, value: ValueId, uses: int) -> None:
     if not whole or (isinstance(node.op, Op) and node.op.has(Trait.VIEW)):
         return
     assert isinstance(node.op, Op)
-    effect = node.op.may_raise(tuple(state.graph.types[i].dtype for i in node.inputs), node.attributes)
+    effect = _may_raise(state.graph, node)
     if waiting is not None or effect or (uses > 1 and storage.cost > MULTI_USE_COST):
         state._destinations.pop(value, None)
         ordered = contiguous(storage.shape, state.orders[value])
         state.realize(storage, waiting or state.buffer(storage.dtype, ordered))
+
+
+def _may_raise(graph: Graph, node: Node) -> bool:
+    if not isinstance(node.op, Op) or not node.op.has(Trait.MAY_RAISE):
+        return False
+    types = graph.types
+    return node.op.may_raise(tuple(types[i].dtype for i in node.inputs), node.attributes)
 
 
 UPDATES = ("slice_update", "scatter")  # ops whose result is their first operand, changed in places

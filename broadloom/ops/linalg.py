@@ -29,7 +29,7 @@ _LETTER = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
-    routine: Callable[..., Any] = getattr(scipy_lapack(), _LETTER[dtype.char] + name)
+    routine: Callable[..., Any] = getattr(scipy_lapack, _LETTER[dtype.char] + name)
     return routine
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+from broadloom.dtypes import float32
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
 from broadloom.fusion.ir import Compute, Store
 from broadloom.fusion.lower import MAX_DEPTH
 from broadloom.fusion.lowerings.table import ABSENT, LOWERINGS
 from broadloom.fusion.merge import MAX_BODY_OPS, NoFuse
+from broadloom.graph.builder import GraphBuilder
+from broadloom.graph.ir import Output, TensorType, Write
 from broadloom.ops.table import OPS
 from broadloom.symbolic import Symbol
 from tests.fusion.graphs import graph_of, kernels, scheduled
@@ -164,3 +168,42 @@ def test_loops_follow_memory():
     builder_graph = graph_of(f, (8, 6))
     (kernel,) = kernels(builder_graph)
     assert [str(loop.extent) for loop in kernel.outer] == ["6", "8"]
+
+
+def written(make, shape):
+    builder = GraphBuilder("test")
+    x = builder.input("x", TensorType(float32, shape))
+    value, outputs = make(builder, x)
+    return builder.finish([Output(v, tuple(range(builder.type_of(v).ndim))) for v in outputs], [Write(0, value)])
+
+
+def test_window_of_an_input_is_written_in_place():
+    def f(b, x):
+        update = {"starts": (2,), "sizes": (3,), "steps": (1,)}
+        return b.call("slice_update", x, b.constant(np.zeros(3, np.float32)), **update), ()
+
+    (kernel,) = scheduled(written(f, (10,))).program.steps
+    assert [str(loop.extent) for loop in kernel.outer] == ["3"]
+    assert {a.buffer for a in accesses(kernel.stages[0].body) if a.mode == "set"} == {"in0"}
+
+
+def test_value_read_before_a_write_is_made_first():
+    def f(b, x):
+        update = {"starts": (2,), "sizes": (3,), "steps": (1,)}
+        before = b.call("multiply", x, x)
+        return b.call("slice_update", x, b.constant(np.zeros(3, np.float32)), **update), (before,)
+
+    first, second = scheduled(written(f, (10,))).program.steps
+    assert {a.buffer for a in accesses(first.stages[0].body) if a.mode == "set"} == {"out0"}
+    assert {a.buffer for a in accesses(second.stages[0].body) if a.mode == "set"} == {"in0"}
+
+
+def test_whole_input_is_updated_by_one_kernel():
+    (kernel,) = scheduled(written(lambda b, x: (b.call("add", x, x), ()), (N,))).program.steps
+    assert [(a.buffer, a.mode) for a in accesses(kernel.stages[0].body)] == [("in0", "load"), ("in0", "set")]
+
+
+def test_reversed_input_goes_through_a_copy():
+    found = scheduled(written(lambda b, x: (b.call("flip", x, axes=(-1,)), ()), (N,))).program
+    assert len(found.steps) == 2
+    assert len(workspace(found)) == 1
