@@ -91,13 +91,13 @@ def _evaluate_node(
     with np.errstate(all="ignore"):
         returned = node.op.reference(*(values[i] for i in node.inputs), **attrs)
     results = returned if isinstance(returned, tuple) else (returned,)
-    for k, (result, type) in enumerate(zip(results, node.types, strict=True)):
-        shape = concrete(type.shape, bindings)
-        if not isinstance(result, np.ndarray) or result.shape != shape or result.dtype != type.dtype.numpy:
+    for k, (result, expected) in enumerate(zip(results, node.types, strict=True)):
+        shape = concrete(expected.shape, bindings)
+        if not isinstance(result, np.ndarray) or result.shape != shape or result.dtype != expected.dtype.numpy:
             raise VerifyError(
                 f"%{first + k} = {node.op.name}: the reference does not return the inferred type",
                 got=f"{getattr(result, 'dtype', type(result))}{getattr(result, 'shape', '')}",
-                allowed=f"{type.dtype}{shape}",
+                allowed=f"{expected.dtype}{shape}",
                 location=node.location,
             )
     return results

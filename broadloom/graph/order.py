@@ -279,6 +279,7 @@ def _tile(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[in
 
 def _concat(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
     """`numpy.concatenate` sorts the axes by the strides of all parts, C order winning where they disagree."""
+    operands = [_full_rank(o, len(shape)) for o in operands]
     order = list(range(len(shape)))
     for i in range(1, len(order)):
         axis, position = order[i], i
@@ -290,6 +291,11 @@ def _concat(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[
                 break
         order.insert(position, order.pop(i))
     return tuple(order)
+
+
+def _full_rank(operand: Operand, ndim: int) -> Operand:
+    added = ndim - len(operand.shape)
+    return Operand((1,) * added + operand.shape, (0,) * added + operand.strides, operand.itemsize)
 
 
 def _moves_outside(operands: Sequence[Operand], axis: int, other: int) -> bool | None:
@@ -311,6 +317,23 @@ def _stack(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[i
     return _concat(widened, attrs, shape)
 
 
+def _gather(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    """The index dims in front: by the K rule over the index arrays where nothing else is left to copy, else in C
+    order; then the axes that stay, sorted by stride."""
+    x, *indices = operands
+    indexed = {axis % len(x.shape) for axis in attrs["axes"]}
+    rest = [axis for axis in range(len(x.shape)) if axis not in indexed]
+    front = len(shape) - len(rest)
+    single = all(x.shape[axis] == 1 for axis in rest)
+    outer = iterator_order(shape[:front], indices) if single else c_order(front)
+    kept = sorted(range(len(rest)), key=lambda k: (-abs(x.strides[rest[k]]), k))
+    return (*outer, *(front + k for k in kept))
+
+
+def _along(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    return iterator_order(shape, operands[1:])
+
+
 Rule = Callable[[Sequence[Operand], Mapping[str, Any], tuple[int, ...]], Order]
 
 # by op where NumPy's function decides for itself; the others by trait, below
@@ -327,6 +350,8 @@ ORDER_RULES: dict[str, Rule] = {
     "slice_update": _copy,
     "scatter": _copy,
     "outer": _c,
+    "gather": _gather,
+    "take_along_axis": _along,
 }
 
 

@@ -329,7 +329,7 @@ class _GraphParser:
         name = cursor.name()
         cursor.expect(":")
         type = self._type(cursor)
-        size: Size | None = None
+        symbol: Symbol | None = None
         strides: tuple[Size, ...] = ()
         order = tuple(range(type.ndim))
         if kind == "size":
@@ -338,12 +338,13 @@ class _GraphParser:
             cursor.at = len(cursor.text)
             if not isinstance(size, Symbol):
                 raise cursor.error("a size input binds one symbol")
+            symbol = size
         elif kind == "array":
             cursor.expect("strides")
             strides = self._tuple(cursor)
             if cursor.accept("order"):
                 order = self._tuple(cursor)
-        return Input(name, type, strides, order, kind, size, not cursor.accept("unaligned"))
+        return Input(name, type, strides, order, kind, symbol, not cursor.accept("unaligned"))
 
     def _constant(self, cursor: _Cursor) -> Node:
         type = self._type(cursor)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from broadloom import dtypes
@@ -151,6 +151,28 @@ def test_indexing(x: np.ndarray, data: Any) -> None:
     index = data.draw(layouts(index_shape)).astype(np.int64) % x.shape[axis]
     taken = np.asarray(np.take(x, index, axis=axis))
     check("take", {"axis": axis - x.ndim, "index_rank": index.ndim}, [x, index], taken, exact=True)
+    along_shape = tuple(2 if a == axis else n for a, n in enumerate(x.shape))
+    along = data.draw(layouts(along_shape)).astype(np.int64) % x.shape[axis]
+    check("take_along_axis", {"axis": axis - x.ndim}, [x, along], np.take_along_axis(x, along, axis), exact=False)
+
+
+@settings(max_examples=300, deadline=None)
+@given(arrays.filter(lambda x: x.ndim > 0), st.data())
+def test_gather_is_advanced_indexing_with_the_index_in_front(x: np.ndarray, data: Any) -> None:
+    count = data.draw(st.integers(1, min(x.ndim, 3)))
+    axes = sorted(data.draw(st.permutations(range(x.ndim)))[:count])
+    raw = [r.astype(np.int64) for r in data.draw(pairs(count))]
+    indices = [r % x.shape[a] for r, a in zip(raw, axes, strict=True)]
+    key: list[Any] = [slice(None)] * x.ndim
+    for a, i in zip(axes, indices, strict=True):
+        key[a] = i
+    result = np.asarray(x[tuple(key)])
+    rank = max(i.ndim for i in indices)
+    assume(rank > 0)  # NumPy takes a 0-d array for an integer, which makes a view
+    if axes[-1] - axes[0] == count - 1:  # NumPy moves the index dims to the place of adjacent axes
+        result = np.moveaxis(result, range(axes[0], axes[0] + rank), range(rank))
+    attrs = {"axes": tuple(a - x.ndim for a in axes), "core": x.ndim}
+    check("gather", attrs, [x, *indices], result, exact=False)
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,0 +1,165 @@
+"""Rewrites ops into the ops that lowering has.
+
+What holds: `DECOMPOSITIONS` is the whole list; a decomposition computes what NumPy computes, in NumPy's precision
+(the mean of float16 in float32, the variance in two passes); it speaks of core axes only, so loop dims pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.graph.builder import GraphBuilder
+from broadloom.graph.ir import Graph, Node, ValueId
+from broadloom.graph.manager import PassContext
+from broadloom.graph.rewrite import rewrite
+from broadloom.ops.record import Op
+from broadloom.symbolic import Expr, Size, product
+
+Operands = tuple[ValueId, ...]
+Decomposition = Callable[[GraphBuilder, Operands, dict[str, Any]], ValueId]
+
+
+@dataclass(frozen=True, slots=True)
+class Decompose:
+    """Applies every decomposition of the table."""
+
+    name: ClassVar[str] = "decompose"
+
+    def run(self, graph: Graph, context: PassContext) -> Graph:
+        def rule(b: GraphBuilder, node: Node, operands: Operands) -> Operands | None:
+            decomposition = DECOMPOSITIONS.get(node.op.name) if isinstance(node.op, Op) else None
+            return None if decomposition is None else (decomposition(b, operands, node.attributes),)
+
+        return rewrite(graph, rule)
+
+
+def _call(b: GraphBuilder, op: str, *operands: ValueId, **attrs: Any) -> ValueId:
+    return b.call_tuple(op, *operands, **attrs)[0]
+
+
+def _cast(b: GraphBuilder, x: ValueId, dtype: DType) -> ValueId:
+    return x if b.type_of(x).dtype is dtype else _call(b, "cast", x, dtype=dtype)
+
+
+def _scalar(b: GraphBuilder, value: float, dtype: DType) -> ValueId:
+    with np.errstate(over="ignore"):  # a count beyond float16 is inf, as in NumPy
+        return b.constant(np.float64(value).astype(dtype.numpy))
+
+
+def _count(b: GraphBuilder, x: ValueId, axes: Sequence[int]) -> Size:
+    shape = b.type_of(x).shape
+    return product(shape[axis] for axis in axes)
+
+
+def _number(b: GraphBuilder, size: Size, dtype: DType, less: float = 0) -> ValueId:
+    """`max(size - less, 0)` as a 0-d float: computed in float64 and rounded once, as NumPy does."""
+    if not isinstance(size, Expr):
+        return _scalar(b, max(size - less, 0), dtype)
+    value = _cast(b, _call(b, "from_size", size=size), dtypes.float64)
+    if less:
+        left = _call(b, "subtract", value, _scalar(b, less, dtypes.float64))
+        value = _call(b, "maximum", left, _scalar(b, 0, dtypes.float64))
+    return _cast(b, value, dtype)
+
+
+def _divide(b: GraphBuilder, x: ValueId, count: ValueId) -> ValueId:
+    return _call(b, "divide", x, _cast(b, count, b.type_of(x).dtype))
+
+
+def _mean(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    (x,) = operands
+    dtype = b.type_of(x).dtype
+    wide = dtypes.float32 if dtype is dtypes.float16 else dtype
+    total = _call(b, "sum", _cast(b, x, wide), **attrs)
+    return _cast(b, _divide(b, total, _number(b, _count(b, x, attrs["axes"]), wide.real)), dtype)
+
+
+def _var(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    (x,) = operands
+    axes, dtype = attrs["axes"], b.type_of(x).dtype
+    count = _count(b, x, axes)
+    total = _call(b, "sum", x, axes=axes, keepdims=True)
+    rest = _call(b, "subtract", x, _divide(b, total, _number(b, count, dtype.real)))
+    if dtype.kind == "c":
+        square = _call(b, "real", _call(b, "multiply", rest, _call(b, "conj", rest)))
+    else:
+        square = _call(b, "multiply", rest, rest)
+    total = _call(b, "sum", square, axes=axes, keepdims=attrs["keepdims"])
+    return _divide(b, total, _number(b, count, dtype.real, attrs["ddof"]))
+
+
+def _std(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    return _call(b, "sqrt", _var(b, operands, attrs))
+
+
+def _count_nonzero(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    nonzero = _cast(b, operands[0], dtypes.bool_)
+    return _call(b, "sum", _cast(b, nonzero, dtypes.int64), **attrs)
+
+
+def _logsumexp(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    """The shift by the maximum keeps exp in range; an infinite maximum shifts by nothing."""
+    (x,) = operands
+    dtype, axes = b.type_of(x).dtype, attrs["axes"]
+    x = _cast(b, x, dtypes.float32 if dtype.bits == 16 else dtype)
+    wide = b.type_of(x).dtype
+    if _count(b, x, axes) == 0:
+        return _cast(b, _call(b, "log", _call(b, "sum", x, **attrs)), dtype)
+    top = _call(b, "max", x, axes=axes, keepdims=True)
+    top = _call(b, "where", _call(b, "isfinite", top), top, _scalar(b, 0, wide))
+    total = _call(b, "sum", _call(b, "exp", _call(b, "subtract", x, top)), axes=axes, keepdims=True)
+    result = _cast(b, _call(b, "add", _call(b, "log", total), top), dtype)
+    if attrs["keepdims"]:
+        return result
+    depth = -min(axes, default=0)
+    core = b.type_of(result).shape[b.type_of(result).ndim - depth :]
+    kept = tuple(n for k, n in enumerate(core) if k - depth not in axes)
+    return _call(b, "reshape", result, core=depth, shape=kept)
+
+
+def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    a, right = operands
+    lu, pivots = b.call_tuple("lu_factor", a, check_singular=True)
+    return _call(b, "lu_solve", lu, pivots, right)
+
+
+def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    (a,) = operands
+    type = b.type_of(a)
+    n = type.shape[-1]
+    return _solve(b, (a, _call(b, "eye", rows=n, cols=n, offset=0, dtype=type.dtype)), {})
+
+
+def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    """As numpy.linalg: the sign times exp of the sum of logs, which neither over- nor underflows on the way."""
+    (a,) = operands
+    type = b.type_of(a)
+    last: dict[str, Any] = {"axes": (-1,), "keepdims": False}
+    lu, pivots = b.call_tuple("lu_factor", a)
+    diagonal = _call(b, "diagonal", lu, offset=0, axis1=-2, axis2=-1)
+    magnitude = _call(b, "exp", _call(b, "sum", _call(b, "log", _call(b, "abs", diagonal)), **last))
+    position = _call(b, "iota", size=type.shape[-1], dtype=dtypes.int32)
+    moved = _call(b, "not_equal", pivots, _call(b, "add", position, b.constant(np.int32(1))))
+    minus, plus = b.constant(np.array(-1, type.dtype.numpy)), b.constant(np.array(1, type.dtype.numpy))
+    signs = _call(b, "multiply", _call(b, "sign", diagonal), _call(b, "where", moved, minus, plus))
+    result = _call(b, "multiply", _call(b, "prod", signs, **last), _cast(b, magnitude, type.dtype))
+    singular = _call(b, "any", _call(b, "equal", diagonal, b.constant(np.array(0, type.dtype.numpy))), **last)
+    return _call(b, "where", singular, b.constant(np.array(0, type.dtype.numpy)), result)
+
+
+DECOMPOSITIONS: dict[str, Decomposition] = {
+    "mean": _mean,
+    "var": _var,
+    "std": _std,
+    "count_nonzero": _count_nonzero,
+    "logsumexp": _logsumexp,
+    "solve": _solve,
+    "inv": _inv,
+    "det": _det,
+}

@@ -1,0 +1,28 @@
+"""`PASSES`: every pass by its name, and the pipeline that compilation runs."""
+
+from __future__ import annotations
+
+from broadloom.graph.manager import Pass, Pipeline, parse_pipeline
+from broadloom.passes.common_subexpressions import CommonSubexpressions
+from broadloom.passes.dead_code import DeadCode
+from broadloom.passes.decompose import Decompose
+from broadloom.passes.fold_constants import FoldConstants
+from broadloom.passes.remove_no_ops import RemoveNoOps
+
+PASSES: dict[str, type[Pass]] = {
+    p.name: p for p in (CommonSubexpressions, DeadCode, Decompose, FoldConstants, RemoveNoOps)
+}
+
+# Views that writes leave behind go first; what decomposition makes is cleaned up by the second round.
+DEFAULT = (
+    "dead-code,remove-no-ops,fold-constants,decompose,remove-no-ops,common-subexpressions,fold-constants,dead-code"
+)
+
+
+def default_pipeline() -> Pipeline:
+    """The passes of an ordinary compilation.
+
+    >>> str(default_pipeline()) == DEFAULT
+    True
+    """
+    return parse_pipeline(DEFAULT, PASSES)
