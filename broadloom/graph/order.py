@@ -109,6 +109,18 @@ def iterator_order(shape: Sequence[int], operands: Sequence[Operand]) -> Order:
     return tuple(reversed(inner_first))
 
 
+def ufunc_order(shape: Sequence[int], operands: Sequence[Operand]) -> Order:
+    """The K rule of a ufunc: operands of one shape (beside 0-d ones) that are all C or all Fortran contiguous pass
+    that on, also where an axis of one element has an odd stride; else the iterator decides."""
+    arrays = [o for o in operands if o.shape]
+    if all(o.shape == tuple(shape) for o in arrays):
+        if all(is_contiguous(o.shape, o.strides, o.itemsize) for o in arrays):
+            return c_order(len(shape))
+        if all(is_contiguous(o.shape, o.strides, o.itemsize, fortran=True) for o in arrays):
+            return tuple(reversed(range(len(shape))))
+    return iterator_order(shape, operands)
+
+
 def _broadcast_strides(operand: Operand, ndim: int) -> Strides:
     moving = tuple(0 if n == 1 else s for n, s in zip(operand.shape, operand.strides, strict=True))
     return (0,) * (ndim - len(moving)) + moving
@@ -334,6 +346,10 @@ def _along(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[i
     return iterator_order(shape, operands[1:])
 
 
+def _where(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    return iterator_order(shape, operands)
+
+
 Rule = Callable[[Sequence[Operand], Mapping[str, Any], tuple[int, ...]], Order]
 
 # by op where NumPy's function decides for itself; the others by trait, below
@@ -350,6 +366,7 @@ ORDER_RULES: dict[str, Rule] = {
     "slice_update": _copy,
     "scatter": _copy,
     "outer": _c,
+    "where": _where,
     "gather": _gather,
     "take_along_axis": _along,
 }
@@ -368,7 +385,9 @@ def _result_layout(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand]
         return virtual_layout(shape, view_strides(op.name, attrs, operands[0], result), width)
     if op.name in ORDER_RULES:
         order = ORDER_RULES[op.name](operands, attrs, shape)
-    elif op.has(Trait.POINTWISE) or op.has(Trait.SCAN):
+    elif op.has(Trait.POINTWISE):
+        order = ufunc_order(shape, operands)
+    elif op.has(Trait.SCAN):
         order = iterator_order(shape, operands)
     elif op.has(Trait.REDUCTION):
         order = _reduction(operands, attrs, shape)
