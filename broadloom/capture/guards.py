@@ -373,7 +373,7 @@ class ShapeGuard(Guard):
     symbols: tuple[tuple[Symbol, Source], ...]
 
     def holds(self, frame: Frame) -> bool:
-        return self.relation.evaluate({symbol: source.fetch(frame) for symbol, source in self.symbols})
+        return self.relation.holds({symbol: source.fetch(frame) for symbol, source in self.symbols})
 
     def difference(self, frame: Frame) -> str:
         values = ", ".join(f"{symbol} = {source} = {source.fetch(frame)}" for symbol, source in self.symbols)
