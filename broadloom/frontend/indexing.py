@@ -1,0 +1,486 @@
+"""Indexing and index assignment, complete: `x[key]`, `x[key] = value`, `np.add.at`.
+
+What goes in: a handle and a key as the user wrote it. What comes out: a view where NumPy gives a view, a NumPy
+scalar where every axis has an integer, a fresh array for advanced indexing.
+
+What holds: the dims of advanced indices land where NumPy puts them - in the place of the indices if these stand
+together, else in front. A constant integer out of range is refused, so that NumPy raises; index arrays are checked
+at run time by the gather itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.frontend import shapes
+from broadloom.frontend.operands import as_array, cast, constant, from_size, is_sequence, is_symbolic, lift, operand
+from broadloom.frontend.shapes import decide
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A slice of one axis: `size` elements from `start` by `step`."""
+
+    start: Size
+    size: Size
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One element of one axis."""
+
+    at: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Fancy:
+    """An integer index array for one axis."""
+
+    indices: ArrayHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A boolean array for as many axes as it has."""
+
+    mask: ArrayHandle
+
+
+NEW_AXIS = None
+Part = Cut | Pick | Fancy | Mask | None
+BASIC = (Cut, Pick, type(None))
+
+
+# ---- parsing the key -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A key, one part for each axis or new axis. `ellipsis`: an Ellipsis stood in it; `copies`: a 0-d integer array
+    stood for an integer, which makes NumPy copy the result."""
+
+    parts: tuple[Part, ...]
+    ellipsis: bool
+
+
+def parse(r: Recorder, x: ArrayHandle, key: object) -> Parsed:
+    """The key in normal form for `x`."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [_prepare(r, item) for item in items]
+    ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise plain_numpy_raises("an index can only have a single ellipsis ('...')")
+    used = sum(_axes_used(item) for item in items)
+    if used > x.ndim:
+        raise plain_numpy_raises(f"too many indices: the array has {x.ndim} dims, {used} were indexed")
+    fill = [slice(None)] * (x.ndim - used)
+    at = ellipses[0] if ellipses else len(items)
+    items[at : at + len(ellipses)] = fill
+    parts: list[Part] = []
+    axis = 0
+    for item in items:
+        parts.append(_part(r, x, axis, item))
+        axis += _axes_used(item)
+    return Parsed(tuple(parts), bool(ellipses))
+
+
+def _prepare(r: Recorder, item: object) -> object:
+    """Lists become arrays; constant masks and arrays keep their values."""
+    if isinstance(item, (bool, np.bool)):
+        return constant(r, bool(item))
+    if is_sequence(item) or isinstance(item, np.ndarray):
+        if not is_symbolic(item):
+            array = np.asarray(item)
+            if array.dtype == np.float64 and array.size == 0:
+                array = array.astype(np.intp)
+            if array.dtype == np.bool and array.ndim:
+                return _ConstantMask(array)
+            return constant(r, array)
+        return as_array(r, item)
+    if isinstance(item, WeakScalar):
+        raise Unsupported("a Python number known only at run time used as an index", "pass it as a constant int")
+    if isinstance(item, (float, complex, str)):
+        raise plain_numpy_raises("only integers, slices, Ellipsis, None and integer or boolean arrays are valid indices")
+    return item
+
+
+@dataclass(frozen=True, slots=True)
+class _ConstantMask:
+    mask: np.ndarray
+
+
+def _axes_used(item: object) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, ArrayHandle) and item.dtype is dtypes.bool_:
+        return item.ndim
+    return item.mask.ndim if isinstance(item, _ConstantMask) else 1
+
+
+def _part(r: Recorder, x: ArrayHandle, axis: int, item: object) -> Part:
+    if item is None:
+        return None
+    n: Size = x.shape[axis] if axis < x.ndim else 1
+    if isinstance(item, slice):
+        return _slice(r, item, n)
+    if isinstance(item, _ConstantMask):
+        return Mask(constant(r, item.mask))
+    if isinstance(item, ArrayHandle):
+        if item.dtype is dtypes.bool_:
+            return Mask(item)
+        if not item.dtype.is_integer:
+            raise plain_numpy_raises("arrays used as indices must be of integer (or boolean) type")
+        return Fancy(item)
+    return Pick(_integer(r, shapes.as_size(item, "an index"), n))
+
+
+def _integer(r: Recorder, i: Size, n: Size) -> Size:
+    """An integer index, checked against the size and counted from the front."""
+    negative = decide(r, lt(i, 0))
+    at = add(i, n) if negative else i
+    if not decide(r, ge(at, 0)) or not decide(r, lt(at, n)):
+        raise plain_numpy_raises(f"index {i} is out of bounds for axis with size {n}")
+    return at
+
+
+def _bound(r: Recorder, value: object) -> Size | None:
+    if value is None:
+        return None
+    if isinstance(value, (ArrayHandle, WeakScalar)):
+        raise Unsupported("a slice bound that depends on the data of an array", "pass the bound as an int")
+    return shapes.as_size(value, "a slice bound")
+
+
+def _slice(r: Recorder, s: slice, n: Size) -> Cut:
+    """Python's slice rules, for symbolic sizes too. Clamps that the result cannot depend on are left out, so that
+    `x[1:]` and `x[:-1]` have one and the same symbolic size."""
+    start, stop, step = _bound(r, s.start), _bound(r, s.stop), _bound(r, s.step)
+    step = 1 if step is None else step
+    if not isinstance(step, int):
+        raise Unsupported("a slice step that is a symbolic int", "use a constant step")
+    if step == 0:
+        raise plain_numpy_raises("slice step cannot be zero")
+    if isinstance(n, int) and (start is None or isinstance(start, int)) and (stop is None or isinstance(stop, int)):
+        found = range(*slice(start, stop, step).indices(n))
+        return Cut(found.start if len(found) else 0, len(found), step)
+    if step > 0:
+        low: Size = 0 if start is None else start
+        if not decide(r, ge(low, 0)):
+            low = smax(add(n, low), 0)
+        high: Size = n if stop is None else stop
+        high = smin(high, n) if decide(r, ge(high, 0)) else add(n, high)
+        size = smax(floordiv(add(sub(high, low), step - 1), step), 0)
+        return Cut(low, size, step)
+    high = sub(n, 1) if start is None else start
+    high = smin(high, sub(n, 1)) if start is None or decide(r, ge(high, 0)) else add(n, high)
+    low = -1
+    if stop is not None:
+        low = stop if decide(r, ge(stop, 0)) else smax(add(n, stop), -1)
+    size = smax(floordiv(add(sub(high, low), -step - 1), -step), 0)
+    return Cut(high, size, step)
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+
+
+def basic_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> ArrayHandle:
+    """The view for slices, integers and new axes; index arrays count as whole axes."""
+    starts: list[Size] = []
+    sizes: list[Size] = []
+    steps: list[int] = []
+    shape: list[Size] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            shape.append(1)
+            continue
+        n = x.shape[axis]
+        cut = part if isinstance(part, Cut) else Cut(part.at, 1, 1) if isinstance(part, Pick) else Cut(0, n, 1)
+        starts.append(cut.start)
+        sizes.append(cut.size)
+        steps.append(cut.step)
+        if not isinstance(part, Pick):
+            shape.append(cut.size)
+        axis += 1
+    view = x
+    if any(s != 0 for s in starts) or tuple(sizes) != x.shape or any(s != 1 for s in steps):
+        view = r.view("slice", x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
+    if tuple(shape) != view.shape:
+        view = r.view("reshape", view, core=view.ndim, shape=tuple(shape))
+    return same_array(r, x) if view is x else view
+
+
+def same_array(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    """Another array object over the same memory: `x[...]`, `x.view()`."""
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable)
+
+
+def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
+    """`x[key]`."""
+    x = as_array(r, x)
+    parsed = parse(r, x, key)
+    if all(isinstance(p, BASIC) for p in parsed.parts):
+        view = basic_view(r, x, parsed.parts)
+        # A NumPy scalar has no axis to take a view of: x[()] on a 0-d array is a scalar as well.
+        if not parsed.ellipsis and view.ndim == 0:
+            return r.as_scalar(view)
+        return _detached(r, view) if x.numpy_scalar else view
+    if any(isinstance(p, Mask) for p in parsed.parts):
+        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
+    if _only_integers(parsed.parts):
+        return _pick_at_run_time(r, x, parsed)
+    base, indices, axes, place = _split(r, x, parsed.parts)
+    taken = _gather(r, base, indices, axes)
+    ndim = shapes_ndim(indices)
+    return _move_front_to(r, taken, ndim, place)
+
+
+def _detached(r: Recorder, view: ArrayHandle) -> ArrayHandle:
+    """What indexing a NumPy scalar gives: an array of its own."""
+    return r.copy(view)
+
+
+def _only_integers(parts: Sequence[Part]) -> bool:
+    """Are all index arrays 0-d? NumPy then treats them as integers."""
+    return all(p.indices.ndim == 0 for p in parts if isinstance(p, Fancy))
+
+
+def _pick_at_run_time(r: Recorder, x: ArrayHandle, parsed: Parsed) -> ArrayHandle:
+    """Integers known only at run time: a scalar, or a copy where a 0-d array (which makes NumPy copy) is the index."""
+    fancy = [p for p in parsed.parts if isinstance(p, Fancy)]
+    base = basic_view(r, x, parsed.parts)
+    axes = _fancy_axes(parsed.parts)
+    taken = _gather(r, base, [p.indices for p in fancy], axes)
+    if taken.ndim == 0 and not parsed.ellipsis:
+        return r.as_scalar(taken)
+    if all(p.indices.numpy_scalar for p in fancy):
+        raise Unsupported(
+            "a view at an index known only at run time", "take a copy with np.take(x, i, axis=...) if a copy will do"
+        )
+    return taken
+
+
+def _fancy_axes(parts: Sequence[Part]) -> list[int]:
+    """The axes of the basic view that have an index array."""
+    axes, axis = [], 0
+    for part in parts:
+        if isinstance(part, Fancy):
+            axes.append(axis)
+        if not isinstance(part, Pick):
+            axis += 1
+    return axes
+
+
+def _split(
+    r: Recorder, x: ArrayHandle, parts: Sequence[Part]
+) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
+    """The basic view, the index arrays with their axes in it, and the axis where the index dims land.
+
+    An integer beside an index array is an index array too, by NumPy's rule."""
+    advanced = [i for i, p in enumerate(parts) if isinstance(p, (Fancy, Pick))]
+    together = advanced == list(range(advanced[0], advanced[-1] + 1))
+    turned = [
+        Fancy(from_size(r, p.at) if isinstance(p.at, Expr) else constant(r, p.at, dtypes.int64))
+        if isinstance(p, Pick)
+        else p
+        for p in parts
+    ]
+    base = basic_view(r, x, turned)
+    axes = _fancy_axes(turned)
+    indices = [p.indices for p in turned if isinstance(p, Fancy)]
+    return base, indices, axes, axes[0] if together else 0
+
+
+def shapes_ndim(indices: Sequence[ArrayHandle]) -> int:
+    """How many dims the index arrays broadcast to."""
+    return max(i.ndim for i in indices)
+
+
+def _gather(r: Recorder, x: ArrayHandle, indices: Sequence[ArrayHandle], axes: Sequence[int]) -> ArrayHandle:
+    """Index dims first, then the axes that are left."""
+    as_int64 = [r.promote(i, dtypes.int64) for i in indices]
+    return r.op("gather", x, *as_int64, axes=tuple(a - x.ndim for a in axes))
+
+
+def _move_front_to(r: Recorder, x: ArrayHandle, n: int, place: int) -> ArrayHandle:
+    """The first `n` axes moved behind the next `place` axes."""
+    return shapes.permute(r, x, [*range(n, n + place), *range(n), *range(n + place, x.ndim)])
+
+
+def _masks_to_indices(r: Recorder, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Constant masks become the index arrays of their true elements."""
+    turned: list[Part] = []
+    for part in parts:
+        if not isinstance(part, Mask):
+            turned.append(part)
+            continue
+        value = r.constant_value(part.mask)
+        if value is None or value.ndim == 0:
+            raise Unsupported(
+                "indexing by a boolean array: the size of the result depends on data",
+                "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
+            )
+        turned.extend(Fancy(constant(r, i)) for i in value.nonzero())
+    return tuple(turned)
+
+
+# ---- assignment ------------------------------------------------------------------------------------------------------
+
+
+def setitem(r: Recorder, x: object, key: object, value: object) -> None:
+    """`x[key] = value`."""
+    if not isinstance(x, ArrayHandle) or x.numpy_scalar:
+        raise plain_numpy_raises("only an array takes index assignment")
+    if not x.writeable:
+        raise plain_numpy_raises("assignment destination is read-only")
+    parsed = parse(r, x, key)
+    v = assigned(r, value, x.dtype)
+    if all(isinstance(p, BASIC) for p in parsed.parts):
+        view = basic_view(r, x, parsed.parts)
+        r.write(view, fit(r, v, view.shape))
+        return
+    if any(isinstance(p, Mask) for p in parsed.parts):
+        if _assign_where(r, x, parsed.parts, v):
+            return
+        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
+    scatter(r, x, parsed.parts, v, "set")
+
+
+def assigned(r: Recorder, value: object, dtype: dtypes.DType) -> ArrayHandle:
+    """A value for a place of `dtype`: any cast is allowed, but a Python int has to fit."""
+    return r.copy(lift(r, operand(r, value), dtype))
+
+
+def fit(r: Recorder, v: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
+    """`v` broadcast to `shape`; leading axes of one element that are too many fall away."""
+    while v.ndim > len(shape) and shapes.same(r, v.shape[0], 1):
+        v = shapes.drop_axes(r, v, [0])
+    return shapes.expand(r, v, shape)
+
+
+def _assign_where(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle) -> bool:
+    """Assignment through one mask of a value that does not depend on how many elements it selects."""
+    masks = [p for p in parts if isinstance(p, Mask)]
+    others = [p for p in parts if not isinstance(p, Mask)]
+    if len(masks) != 1 or any(not isinstance(p, BASIC) or isinstance(p, Pick) for p in others):
+        return False
+    mask = masks[0].mask
+    before = parts[: parts.index(masks[0])]
+    after = parts[len(before) + 1 :]
+    view = basic_view(r, x, [*before, *[Cut(0, n, 1) for n in _masked_sizes(x, before, mask)], *after])
+    leading = len(before)
+    trailing = view.ndim - leading - mask.ndim
+    if not shapes.same_shape(r, view.shape[leading : leading + mask.ndim], mask.shape):
+        raise plain_numpy_raises("the shape of the boolean index does not match the indexed array")
+    # The value has the shape (before, selected, after); only one element along `selected` can be spread.
+    if v.ndim > trailing:
+        if not shapes.same(r, v.shape[v.ndim - trailing - 1], 1):
+            return False
+        front = v.shape[: v.ndim - trailing - 1]
+        v = shapes.reshape(r, v, (*front, *(1,) * mask.ndim, *v.shape[v.ndim - trailing :]))
+    v = fit(r, v, view.shape)
+    mask = shapes.insert_axes(r, mask, mask.ndim, trailing)
+    r.write(view, r.op("where", shapes.expand(r, mask, view.shape), v, view))
+    return True
+
+
+def _masked_sizes(x: ArrayHandle, before: Sequence[Part], mask: ArrayHandle) -> Sequence[Size]:
+    first = sum(p is not None for p in before)
+    return x.shape[first : first + mask.ndim]
+
+
+def scatter(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle, mode: str) -> None:
+    """Write `v` at index arrays: the last write to an element wins ("set"), or all are added ("add")."""
+    base, indices, axes, place = _split(r, x, parts)
+    n = shapes_ndim(indices)
+    index_shape = shapes.broadcast_shapes(r, *(i.shape for i in indices))
+    rest = tuple(s for i, s in enumerate(base.shape) if i not in axes)
+    v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
+    v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
+    as_int64 = [r.promote(i, dtypes.int64) for i in indices]
+    result = r.op("scatter", base, v, *as_int64, axes=tuple(a - base.ndim for a in axes), mode=mode)
+    r.write(base, result)
+
+
+def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = None) -> None:
+    """`u.at(a, indices, b)`: like `a[indices] = u(a[indices], b)`, but repeated indices count each time."""
+    if not isinstance(a, ArrayHandle) or not a.writeable:
+        raise plain_numpy_raises("ufunc.at needs a writeable array")
+    if u not in (np.add, np.subtract) or a.dtype is dtypes.bool_:
+        raise Unsupported(f"np.{u.__name__}.at", "use np.add.at, or a[idx] op= b if no index is repeated")
+    value = operand(r, b)
+    if value.handle is not None and not np.can_cast(value.handle.dtype.numpy, a.dtype.numpy, "same_kind"):
+        raise plain_numpy_raises("cannot cast the operand of ufunc.at")
+    v = lift(r, value, a.dtype)
+    if u is np.subtract:
+        v = r.op("negative", v)
+    parsed = parse(r, a, indices)
+    if any(isinstance(p, Mask) for p in parsed.parts):
+        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
+    if all(isinstance(p, BASIC) for p in parsed.parts):
+        view = basic_view(r, a, parsed.parts)
+        r.write(view, r.op("add", view, fit(r, v, view.shape)))
+        return
+    scatter(r, a, parsed.parts, v, "add")
+
+
+def take(
+    r: Recorder, a: object, indices: object, axis: object = None, out: object = None, mode: str = "raise"
+) -> ArrayHandle:
+    """`numpy.take`."""
+    x, index = as_array(r, a), as_array(r, indices)
+    if out is not None:
+        raise Unsupported("np.take with out=", "assign the result: out[...] = np.take(...)")
+    if index.dtype.kind not in "ui":
+        raise plain_numpy_raises("np.take needs integer indices")
+    if axis is None:
+        x, where = shapes.reshape(r, x, (shapes.count(x.shape),)), -1
+    else:
+        where = shapes.axis_from_end(axis, x.ndim)
+    index = r.promote(index, dtypes.int64)
+    if mode != "raise":
+        index = _into_range(r, index, x.shape[where], mode)
+    result = r.op("take", x, index, axis=where)
+    return r.as_scalar(result) if result.ndim == 0 else result
+
+
+def _into_range(r: Recorder, index: ArrayHandle, n: Size, mode: str) -> ArrayHandle:
+    size = from_size(r, n)
+    if mode == "wrap":
+        return r.op("remainder", index, size)
+    if mode == "clip":
+        last = r.op("subtract", size, constant(r, 1, dtypes.int64))
+        return r.op("clip", index, constant(r, 0, dtypes.int64), last)
+    raise plain_numpy_raises(f"unknown mode {mode!r}")
+
+
+def take_along_axis(r: Recorder, arr: object, indices: object, axis: object = -1) -> ArrayHandle:
+    """`numpy.take_along_axis`."""
+    x, index = as_array(r, arr), as_array(r, indices)
+    if axis is None:
+        x, axis = shapes.reshape(r, x, (shapes.count(x.shape),)), 0
+    if not index.dtype.is_integer or index.ndim != x.ndim:
+        raise plain_numpy_raises("indices must be integers, with as many dims as the array")
+    return r.op("take_along_axis", x, cast(r, index, dtypes.int64), axis=shapes.axis_from_end(axis, x.ndim))
+
+
+def compress(r: Recorder, condition: object, a: object, axis: object = None, out: object = None) -> ArrayHandle:
+    """`numpy.compress`, for a condition that is constant."""
+    if is_symbolic(condition) or out is not None:
+        raise Unsupported("np.compress by a runtime condition", "use np.where or a constant condition")
+    x = as_array(r, a)
+    found = np.flatnonzero(np.asarray(condition))
+    return take(r, x, constant(r, found), axis)
+
+
+def fill(r: Recorder, x: ArrayHandle, value: object) -> None:
+    """`x.fill(value)`."""
+    setitem(r, x, Ellipsis, value)

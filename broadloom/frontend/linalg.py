@@ -1,0 +1,446 @@
+"""Products of matrices and vectors, norms and small linear algebra.
+
+What goes in: the arguments of the NumPy function. What comes out: a NumPy scalar for a 0-d result, else a fresh
+array. Operands are promoted as NumPy's loops are; bool products are logical.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.frontend import shapes
+from broadloom.frontend.operands import as_array, cast, constant, known_dtype, result_dtype
+from broadloom.frontend.reductions import np_max, np_min, np_sum
+from broadloom.frontend.shaping import np_diagonal
+from broadloom.frontend.ufuncs import apply, as_out, deliver, ufunc
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.symbolic import ge
+
+
+def _pair(r: Recorder, a: object, b: object, dtype: object = None) -> tuple[ArrayHandle, ArrayHandle]:
+    x, y = as_array(r, a), as_array(r, b)
+    d = result_dtype(r, x.dtype.numpy, y.dtype.numpy) if dtype is None else known_dtype(dtype)
+    return r.promote(x, d), r.promote(y, d)
+
+
+def _contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
+    """Call a contraction; bools go through integers, as there is no logical product."""
+    if a.dtype is dtypes.bool_:
+        counted = r.op(op, r.promote(a, dtypes.int64), r.promote(b, dtypes.int64))
+        return r.op("not_equal", counted, constant(r, 0, dtypes.int64))
+    result: ArrayHandle = r.op(op, a, b)
+    return result
+
+
+def np_matmul(
+    r: Recorder,
+    x1: object,
+    x2: object,
+    /,
+    out: object = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: object = None,
+    subok: bool = True,
+) -> ArrayHandle:
+    """`numpy.matmul` and the @ operator."""
+    a, b = _pair(r, x1, x2, dtype)
+    if a.ndim == 0 or b.ndim == 0:
+        raise plain_numpy_raises("matmul: an input operand does not have enough dimensions")
+    op = {(1, 1): "vecdot", (1, 2): "vecmat", (2, 1): "matvec", (2, 2): "matmul"}[min(a.ndim, 2), min(b.ndim, 2)]
+    if op in ("vecdot", "vecmat") and a.dtype.kind == "c":
+        a = r.op("conj", a)  # those two conjugate their first operand, matmul does not
+    return _finish(r, _contract(r, op, a, b), out, casting)
+
+
+def _finish(r: Recorder, result: ArrayHandle, out: object, casting: str) -> ArrayHandle:
+    target = as_out(out)
+    if target is not None and not shapes.same_shape(r, target.shape, result.shape):
+        raise plain_numpy_raises("the output array does not have the shape of the result")
+    return deliver(r, result, target, casting=casting)
+
+
+def gufunc(
+    r: Recorder,
+    op: str,
+    x1: object,
+    x2: object,
+    out: object = None,
+    casting: str = "same_kind",
+    dtype: object = None,
+    **kwargs: Any,
+) -> ArrayHandle:
+    """vecdot, matvec and vecmat: loop dims broadcast, core dims contract."""
+    if kwargs:
+        raise Unsupported(f"np.{op} with {', '.join(kwargs)}", "move the axes yourself")
+    a, b = _pair(r, x1, x2, dtype)
+    least = {"vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}[op]
+    if a.ndim < least[0] or b.ndim < least[1]:
+        raise plain_numpy_raises(f"{op}: an input operand does not have enough dimensions")
+    return _finish(r, _contract(r, op, a, b), out, casting)
+
+
+def np_vecdot(
+    r: Recorder, x1: object, x2: object, /, out: object = None, *, axis: object = -1, **kwargs: Any
+) -> ArrayHandle:
+    """`numpy.vecdot`: the first operand is conjugated."""
+    a, b = as_array(r, x1), as_array(r, x2)
+    if axis != -1:
+        if a.ndim == 0 or b.ndim == 0:
+            raise plain_numpy_raises("vecdot: an input operand does not have enough dimensions")
+        a = shapes.move_axis_last(r, a, shapes.axis_from_end(axis, a.ndim))
+        b = shapes.move_axis_last(r, b, shapes.axis_from_end(axis, b.ndim))
+    return gufunc(r, "vecdot", a, b, out, **kwargs)
+
+
+def np_matvec(r: Recorder, x1: object, x2: object, /, out: object = None, **kwargs: Any) -> ArrayHandle:
+    """`numpy.matvec`."""
+    return gufunc(r, "matvec", x1, x2, out, **kwargs)
+
+
+def np_vecmat(r: Recorder, x1: object, x2: object, /, out: object = None, **kwargs: Any) -> ArrayHandle:
+    """`numpy.vecmat`: the vector is conjugated."""
+    return gufunc(r, "vecmat", x1, x2, out, **kwargs)
+
+
+def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle:
+    """`numpy.dot`: the last axis of a with the last but one of b."""
+    x, y = _pair(r, a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        result = apply(r, np.multiply, x, y)
+    elif x.ndim <= 2 and y.ndim <= 2:
+        return np_matmul(r, x, y, out, casting="no")
+    else:
+        return _finish(r, _tensordot(r, x, y, [x.ndim - 1], [max(y.ndim - 2, 0)]), out, "no")
+    return _finish(r, result, out, "no")
+
+
+def np_inner(r: Recorder, a: object, b: object, /) -> ArrayHandle:
+    """`numpy.inner`: the last axes."""
+    x, y = _pair(r, a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return apply(r, np.multiply, x, y)
+    return deliver(r, _tensordot(r, x, y, [x.ndim - 1], [y.ndim - 1]), None)
+
+
+def np_vdot(r: Recorder, a: object, b: object, /) -> ArrayHandle:
+    """`numpy.vdot`: both flattened, the first conjugated."""
+    x, y = _pair(r, a, b)
+    flat = [shapes.reshape(r, v, (shapes.count(v.shape),)) for v in (x, y)]
+    return deliver(r, _contract(r, "vecdot", *flat), None)
+
+
+def np_outer(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle:
+    """`numpy.outer`: both flattened."""
+    x, y = as_array(r, a), as_array(r, b)
+    column = shapes.reshape(r, x, (shapes.count(x.shape), 1))
+    row = shapes.reshape(r, y, (1, shapes.count(y.shape)))
+    return ufunc(r, np.multiply, column, row, out=out)  # type: ignore[no-any-return]
+
+
+def np_tensordot(r: Recorder, a: object, b: object, axes: Any = 2) -> ArrayHandle:
+    """`numpy.tensordot`."""
+    x, y = _pair(r, a, b)
+    if isinstance(axes, (list, tuple)):
+        left, right = axes
+        left = list(left) if isinstance(left, (list, tuple)) else [left]
+        right = list(right) if isinstance(right, (list, tuple)) else [right]
+    else:
+        n = int(axes)
+        left, right = list(range(-n, 0)), list(range(n))
+    if len(left) != len(right):
+        raise plain_numpy_raises("shape-mismatch for sum")
+    i = [shapes.axis_from_end(v, x.ndim) % x.ndim for v in left]
+    j = [shapes.axis_from_end(v, y.ndim) % y.ndim for v in right]
+    return _tensordot(r, x, y, i, j)
+
+
+def _tensordot(r: Recorder, x: ArrayHandle, y: ArrayHandle, i: Sequence[int], j: Sequence[int]) -> ArrayHandle:
+    """Contract axes i of x with axes j of y; the axes left of x, then those of y."""
+    if not shapes.same_shape(r, [x.shape[a] for a in i], [y.shape[a] for a in j]):
+        raise plain_numpy_raises("shape-mismatch for sum")
+    rest_x = [a for a in range(x.ndim) if a not in i]
+    rest_y = [a for a in range(y.ndim) if a not in j]
+    k = shapes.count(x.shape[a] for a in i)
+    shape_x, shape_y = tuple(x.shape[a] for a in rest_x), tuple(y.shape[a] for a in rest_y)
+    left = shapes.reshape(r, shapes.permute(r, x, [*rest_x, *i]), (shapes.count(shape_x), k))
+    right = shapes.reshape(r, shapes.permute(r, y, [*j, *rest_y]), (k, shapes.count(shape_y)))
+    return shapes.reshape(r, _contract(r, "matmul", left, right), (*shape_x, *shape_y))
+
+
+def np_kron(r: Recorder, a: object, b: object) -> ArrayHandle:
+    """`numpy.kron`."""
+    x, y = as_array(r, a), as_array(r, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return apply(r, np.multiply, x, y)
+    ndim = max(x.ndim, y.ndim)
+    x, y = shapes.insert_axes(r, x, 0, ndim - x.ndim), shapes.insert_axes(r, y, 0, ndim - y.ndim)
+    left = shapes.reshape(r, x, tuple(s for n in x.shape for s in (n, 1)))
+    right = shapes.reshape(r, y, tuple(s for n in y.shape for s in (1, n)))
+    product = apply(r, np.multiply, left, right)
+    return shapes.reshape(r, product, tuple(m * n for m, n in zip(x.shape, y.shape, strict=True)))
+
+
+def np_trace(
+    r: Recorder,
+    a: object,
+    offset: int = 0,
+    axis1: object = 0,
+    axis2: object = 1,
+    dtype: object = None,
+    out: object = None,
+) -> ArrayHandle:
+    """`numpy.trace`."""
+    return np_sum(r, np_diagonal(r, a, offset, axis1, axis2), -1, dtype, out)
+
+
+def np_cross(
+    r: Recorder, a: object, b: object, axisa: object = -1, axisb: object = -1, axisc: object = -1, axis: object = None
+) -> ArrayHandle:
+    """`numpy.cross` of vectors of three elements."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = as_array(r, a), as_array(r, b)
+    x = shapes.move_axis_last(r, x, shapes.axis_from_end(axisa, x.ndim))
+    y = shapes.move_axis_last(r, y, shapes.axis_from_end(axisb, y.ndim))
+    if not (shapes.same(r, x.shape[-1], 3) and shapes.same(r, y.shape[-1], 3)):
+        raise Unsupported("np.cross of vectors that have not three elements", "use three elements")
+    ax, ay, az = (shapes.drop_axes(r, shapes.cut(r, x, -1, i, 1), [-1]) for i in range(3))
+    bx, by, bz = (shapes.drop_axes(r, shapes.cut(r, y, -1, i, 1), [-1]) for i in range(3))
+    parts = []
+    for p, q, s, t in ((ay, bz, az, by), (az, bx, ax, bz), (ax, by, ay, bx)):
+        parts.append(apply(r, np.subtract, apply(r, np.multiply, p, q), apply(r, np.multiply, s, t)))
+    where = shapes.axis_from_end(axisc, parts[0].ndim + 1)
+    return r.op("stack", *parts, axis=where)
+
+
+def np_multi_dot(r: Recorder, arrays: Sequence[object], *, out: object = None) -> ArrayHandle:
+    """`numpy.linalg.multi_dot`, from left to right."""
+    if len(arrays) < 2:
+        raise plain_numpy_raises("expecting at least two arrays")
+    result: object = arrays[0]
+    for x in arrays[1:]:
+        result = np_dot(r, result, x)
+    return deliver(r, as_array(r, result), as_out(out))
+
+
+def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
+    """`numpy.linalg.matrix_power` for a constant power, by repeated squaring as NumPy."""
+    x = as_array(r, a)
+    if x.ndim < 2 or not shapes.same(r, x.shape[-1], x.shape[-2]):
+        raise plain_numpy_raises("last 2 dimensions of the array must be square")
+    if not isinstance(n, int):
+        raise Unsupported("matrix_power with a power that is not constant", "give a constant int")
+    if n == 0:
+        eye = r.op("eye", rows=x.shape[-1], cols=x.shape[-1], offset=0, dtype=x.dtype)
+        return r.copy(shapes.expand(r, eye, x.shape))
+    if n < 0:
+        x, n = np_inv(r, x), -n
+    if n == 1:
+        return r.copy(x) if n == 1 else x
+    result: ArrayHandle | None = None
+    square = x
+    while n:
+        if n & 1:
+            result = square if result is None else np_matmul(r, result, square)
+        n >>= 1
+        if n:
+            square = np_matmul(r, square, square)
+    if result is None:
+        raise TypeError("a positive power has a set bit")
+    return result
+
+
+# ---- norms -----------------------------------------------------------------------------------------------------------
+
+
+def np_norm(
+    r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False
+) -> ArrayHandle:
+    """`numpy.linalg.norm`, except those matrix norms that need singular values."""
+    a = as_array(r, x)
+    if not a.dtype.is_inexact:
+        a = cast(r, a, dtypes.float64)
+    if axis is None:
+        if ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1):
+            flat = shapes.reshape(r, a, (shapes.count(a.shape),))
+            result = _root_of_squares(r, flat, (-1,), False)
+            result = shapes.reshape(r, result, (1,) * a.ndim) if keepdims else result
+            return deliver(r, result, None)
+        axes: tuple[int, ...] = tuple(range(-a.ndim, 0))
+    else:
+        wanted = axis if isinstance(axis, (tuple, list)) else (axis,)
+        axes = tuple(shapes.axis_from_end(v, a.ndim) for v in wanted)
+    if len(axes) == 1:
+        return deliver(r, _vector_norm(r, a, ord, axes, keepdims), None)
+    if len(axes) == 2 and axes[0] != axes[1]:
+        return deliver(r, _matrix_norm(r, a, ord, axes, keepdims), None)
+    raise plain_numpy_raises("improper number of dimensions to norm")
+
+
+def _root_of_squares(r: Recorder, a: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
+    if a.dtype.kind == "c":
+        squares = r.op("add", r.op("square", r.op("real", a)), r.op("square", r.op("imag", a)))
+    else:
+        squares = r.op("square", a)
+    return r.op("sqrt", r.op("sum", squares, axes=tuple(sorted(axes)), keepdims=keepdims))
+
+
+def _vector_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
+    if ord is None or ord == 2:
+        return _root_of_squares(r, a, axes, keepdims)
+    if isinstance(ord, str):
+        raise plain_numpy_raises(f"invalid norm order {ord!r} for vectors")
+    magnitude = apply(r, np.absolute, a)
+    if ord == math.inf:
+        return np_max(r, magnitude, axes, None, keepdims)
+    if ord == -math.inf:
+        return np_min(r, magnitude, axes, None, keepdims)
+    if ord == 0:
+        nonzero = r.op("not_equal", a, constant(r, 0, a.dtype))
+        return np_sum(r, cast(r, nonzero, a.dtype.real), axes, None, None, keepdims)
+    if ord == 1:
+        return np_sum(r, magnitude, axes, None, None, keepdims)
+    total = np_sum(r, apply(r, np.power, magnitude, ord), axes, None, None, keepdims)
+    return apply(r, np.power, total, 1 / ord)
+
+
+def _matrix_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
+    if ord in (None, "fro", "f"):
+        return _root_of_squares(r, a, axes, keepdims)
+    if ord in (2, -2, "nuc"):
+        raise Unsupported(f"matrix norm {ord!r}: it needs singular values", "use ord='fro', 1 or inf")
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise plain_numpy_raises("invalid norm order for matrices")
+    summed, kept = axes if ord in (1, -1) else (axes[1], axes[0])
+    sums = np_sum(r, apply(r, np.absolute, a), summed, None, None, True)
+    extreme = np_max if ord in (1, math.inf) else np_min
+    result = extreme(r, sums, kept, None, True)
+    return result if keepdims else shapes.drop_axes(r, result, axes)
+
+
+def np_vector_norm(
+    r: Recorder, x: object, /, *, axis: object = None, keepdims: bool = False, ord: Any = 2
+) -> ArrayHandle:
+    """`numpy.linalg.vector_norm`."""
+    a = as_array(r, x)
+    if axis is not None and not isinstance(axis, (tuple, list)):
+        return np_norm(r, a, ord, axis, keepdims)
+    if axis is not None and len(axis) != a.ndim:
+        raise Unsupported("vector_norm over several axes", "reshape them to one")
+    result = np_norm(r, shapes.reshape(r, a, (shapes.count(a.shape),)), ord, 0)
+    return shapes.reshape(r, result, (1,) * a.ndim) if keepdims else result
+
+
+def np_matrix_norm(r: Recorder, x: object, /, *, keepdims: bool = False, ord: Any = "fro") -> ArrayHandle:
+    """`numpy.linalg.matrix_norm`."""
+    return np_norm(r, x, ord, (-2, -1), keepdims)
+
+
+# ---- solving ---------------------------------------------------------------------------------------------------------
+
+
+def _linalg_operand(r: Recorder, a: object) -> ArrayHandle:
+    x = as_array(r, a)
+    if x.dtype.bits == 16 and x.dtype.is_inexact:
+        raise plain_numpy_raises(f"array type {x.dtype} is unsupported in linalg")
+    return x if x.dtype.is_inexact else cast(r, x, dtypes.float64)
+
+
+def _square(r: Recorder, a: object) -> ArrayHandle:
+    x = _linalg_operand(r, a)
+    if x.ndim < 2 or not shapes.same(r, x.shape[-1], x.shape[-2]):
+        raise plain_numpy_raises("last 2 dimensions of the array must be square")
+    return x
+
+
+def np_solve(r: Recorder, a: object, b: object) -> ArrayHandle:
+    """`numpy.linalg.solve`; a 1-d b is a vector, otherwise the last two axes are matrices."""
+    x, y = _square(r, a), _linalg_operand(r, b)
+    d = result_dtype(r, x.dtype.numpy, y.dtype.numpy)
+    x, y = cast(r, x, d), cast(r, y, d)
+    if y.ndim == 0:
+        raise plain_numpy_raises("b has no dimension to solve for")
+    if y.ndim == 1:
+        column = shapes.insert_axes(r, y, 1)
+        solved = r.op("solve", x, column)
+        return shapes.drop_axes(r, solved, [-1])
+    return r.op("solve", x, y)
+
+
+def np_inv(r: Recorder, a: object) -> ArrayHandle:
+    """`numpy.linalg.inv`."""
+    return r.op("inv", _square(r, a))
+
+
+def np_det(r: Recorder, a: object) -> ArrayHandle:
+    """`numpy.linalg.det`."""
+    return deliver(r, r.op("det", _square(r, a)), None)
+
+
+def np_cholesky(r: Recorder, a: object, /, *, upper: bool = False) -> ArrayHandle:
+    """`numpy.linalg.cholesky`."""
+    x = _square(r, a)
+    if not upper:
+        return r.op("cholesky", x)
+    raise Unsupported("np.linalg.cholesky(upper=True)", "take the transpose of the lower factor")
+
+
+def np_convolve(r: Recorder, a: object, v: object, mode: str = "full") -> ArrayHandle:
+    """`numpy.convolve` with a short kernel of static size."""
+    x, kernel = as_array(r, a), as_array(r, v)
+    if x.ndim == 0 or kernel.ndim == 0:
+        x, kernel = (shapes.reshape(r, k, (1,)) if k.ndim == 0 else k for k in (x, kernel))
+    if isinstance(x.shape[0], int) and isinstance(kernel.shape[0], int) and kernel.shape[0] > x.shape[0]:
+        x, kernel = kernel, x
+    return _sliding_products(r, x, r.view("flip", kernel, axes=(-1,)), mode)
+
+
+def np_correlate(r: Recorder, a: object, v: object, mode: str = "valid") -> ArrayHandle:
+    """`numpy.correlate` with a short kernel of static size, not longer than the signal."""
+    x, kernel = as_array(r, a), as_array(r, v)
+    if kernel.ndim == 1 and x.ndim == 1 and isinstance(x.shape[0], int) and isinstance(kernel.shape[0], int):
+        if kernel.shape[0] > x.shape[0]:
+            raise Unsupported("np.correlate with a kernel longer than the signal", "exchange the arguments")
+    if kernel.dtype.kind == "c":
+        kernel = r.op("conj", kernel)
+    return _sliding_products(r, x, kernel, mode)
+
+
+LONGEST_KERNEL = 64
+
+
+def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: str) -> ArrayHandle:
+    if x.ndim != 1 or kernel.ndim != 1:
+        raise plain_numpy_raises("object too deep for desired array")
+    k, n = kernel.shape[0], x.shape[0]
+    if not isinstance(k, int) or not 0 < k <= LONGEST_KERNEL:
+        raise Unsupported(f"a kernel of {k} elements", f"use a kernel of 1 to {LONGEST_KERNEL} elements")
+    if not isinstance(n, int) or n == 0:
+        if not shapes.decide(r, ge(n, k)):
+            raise Unsupported("a signal shorter than the kernel", "exchange the arguments")
+    d = result_dtype(r, x.dtype.numpy, kernel.dtype.numpy)
+    if d is dtypes.bool_:
+        raise Unsupported("convolution of booleans", "cast to an integer dtype")
+    x, kernel = cast(r, x, d), cast(r, kernel, d)
+    left = {"full": k - 1, "same": k // 2, "valid": 0}.get(mode)
+    if left is None:
+        raise plain_numpy_raises(f"mode must be one of 'valid', 'same', or 'full', got {mode!r}")
+    right = {"full": k - 1, "same": k - 1 - k // 2, "valid": 0}[mode]
+    padded = r.op("pad", x, constant(r, 0, d), before=(left,), after=(right,)) if left or right else x
+    m = n + left + right - k + 1
+    total: ArrayHandle | None = None
+    for i in range(k):
+        weight = shapes.drop_axes(r, shapes.cut(r, kernel, 0, i, 1), [0])
+        term = r.op("multiply", shapes.cut(r, padded, 0, i, m), weight)
+        total = term if total is None else r.op("add", total, term)
+    if total is None:
+        raise TypeError("the kernel has elements")
+    return total

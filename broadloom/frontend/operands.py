@@ -1,0 +1,216 @@
+"""Operands: what NumPy's promotion sees of each argument, and its value brought to the dtype of a loop.
+
+What goes in: array handles, runtime Python numbers (`WeakScalar`), symbolic ints, Python and NumPy scalars, nested
+lists of these. What comes out: `Operand`s with the key that `numpy.ufunc.resolve_dtypes` takes - a dtype when
+strong, `int`, `float` or `complex` when weak (NEP 50) - and handles of an exact dtype.
+
+What holds: dtypes are resolved by NumPy itself, at capture time, never by a copy of its rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.errors import DTypeError
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.symbolic import Expr, range_of
+
+WEAK_KINDS: dict[str, type] = {"i": int, "f": float, "c": complex}
+
+
+def is_sequence(x: object) -> bool:
+    """A Python list or tuple, which NumPy would make an array of."""
+    return isinstance(x, (list, tuple))
+
+
+def is_symbolic(x: object) -> bool:
+    """Does this argument, or anything nested in it, exist only at run time?"""
+    if isinstance(x, (ArrayHandle, WeakScalar, Expr)):
+        return True
+    if isinstance(x, (list, tuple)):
+        return any(is_symbolic(e) for e in x)
+    if isinstance(x, slice):
+        return any(is_symbolic(e) for e in (x.start, x.stop, x.step))
+    if isinstance(x, dict):
+        return any(is_symbolic(e) for e in x.values())
+    return False
+
+
+def known_dtype(n: object) -> DType:
+    """The `DType` of a NumPy dtype, name or scalar type; `Unsupported` for those outside the table."""
+    if isinstance(n, DType):
+        return n
+    if n is None:
+        return dtypes.float64
+    try:
+        return dtypes.from_numpy(n)
+    except DTypeError as error:
+        raise Unsupported(error.what, f"use one of {error.allowed}") from error
+    except TypeError as error:
+        raise plain_numpy_raises(f"{n!r} is not a dtype") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One argument of a ufunc: `key` is what the resolver sees. A weak number has no handle, as it has no dtype yet;
+    `number` is the value of a Python or NumPy number."""
+
+    key: np.dtype[Any] | type
+    handle: ArrayHandle | None
+    number: int | float | complex | Expr | WeakScalar | None = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return () if self.handle is None else self.handle.shape
+
+
+def operand(r: Recorder, x: object) -> Operand:
+    """Classify one argument as NEP 50 does."""
+    if isinstance(x, ArrayHandle):
+        return Operand(x.dtype.numpy, x)
+    if isinstance(x, WeakScalar):
+        return Operand(WEAK_KINDS[x.kind], None, x)
+    if isinstance(x, Expr):
+        return Operand(int, None, x)
+    if isinstance(x, (int, float, complex)) and not isinstance(x, (bool, np.generic)):
+        return Operand(int if isinstance(x, int) else float if isinstance(x, float) else complex, None, x)
+    handle = as_array(r, x)
+    return Operand(handle.dtype.numpy, handle, x.item() if isinstance(x, (np.integer, np.bool)) else None)
+
+
+def constant(r: Recorder, value: object, dtype: DType | None = None) -> ArrayHandle:
+    """A literal; Python ints that do not fit raise in NumPy and are refused here."""
+    try:
+        with np.errstate(all="ignore"):
+            array = np.array(value, dtype=None if dtype is None else dtype.numpy)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise plain_numpy_raises(str(error)) from error
+    known_dtype(array.dtype)
+    return r.constant(array)
+
+
+def from_size(r: Recorder, size: Expr | int, dtype: DType = dtypes.int64) -> ArrayHandle:
+    """A 0-d array holding a size."""
+    if isinstance(size, int):
+        return constant(r, size, dtype)
+    if dtype.is_integer and dtype is not dtypes.int64:
+        info, known = np.iinfo(dtype.numpy), range_of(size)
+        if known.lo is None or known.hi is None or known.lo < info.min or known.hi > info.max:
+            raise Unsupported(
+                f"the symbolic int {size} may not fit {dtype}", f"convert it yourself: np.int64(n).astype({dtype})"
+            )
+    return cast(r, r.op("from_size", size=size), dtype)
+
+
+def lift(r: Recorder, x: Operand, dtype: DType) -> ArrayHandle:
+    """The operand as a handle of exactly `dtype`."""
+    if x.handle is not None:
+        return r.promote(x.handle, dtype)
+    if isinstance(x.number, WeakScalar):
+        if dtype.is_integer and dtype is not dtypes.int64:
+            raise Unsupported(f"a runtime Python int may not fit {dtype}", "pass it as a NumPy scalar of that dtype")
+        return cast(r, x.number.handle, dtype)
+    if isinstance(x.number, Expr):
+        return from_size(r, x.number, dtype)
+    return constant(r, x.number, dtype)
+
+
+def cast(r: Recorder, x: ArrayHandle, dtype: DType) -> ArrayHandle:
+    """`x` itself when it has the dtype already, else a converted copy (C conversion rules, as `astype`)."""
+    return x if x.dtype is dtype else r.op("cast", x, dtype=dtype)
+
+
+def number(r: Recorder, like: ArrayHandle, value: float) -> ArrayHandle:
+    """A 0-d constant of the dtype of `like`."""
+    return constant(r, value, like.dtype)
+
+
+def as_array(r: Recorder, x: object) -> ArrayHandle:
+    """What `numpy.asarray(x)` is, without a copy of arrays; Python numbers get NumPy's default dtypes."""
+    if isinstance(x, ArrayHandle):
+        return x
+    if isinstance(x, WeakScalar):
+        return x.handle
+    if isinstance(x, Expr):
+        return from_size(r, x)
+    if isinstance(x, (list, tuple)):
+        return _assemble(r, x) if is_symbolic(x) else constant(r, x)
+    if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
+        return constant(r, x)
+    raise Unsupported(f"an argument of type {type(x).__name__} is not an array", "pass an array or a number")
+
+
+def _assemble(r: Recorder, items: Sequence[object]) -> ArrayHandle:
+    """An array from a nested list in which some leaves are runtime values."""
+    parts = [as_array(r, item) for item in items]
+    if any(p.shape != parts[0].shape for p in parts):
+        raise plain_numpy_raises("the nested list is ragged")
+    common = promote(*(p.dtype for p in parts))
+    return r.op("stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim)
+
+
+def promote(*found: DType) -> DType:
+    """The common dtype; `Unsupported` when there is none in the table."""
+    try:
+        return dtypes.promote(*found)
+    except DTypeError as error:
+        raise plain_numpy_raises(error.what) from error
+
+
+def result_dtype(r: Recorder, *xs: object) -> DType:
+    """`numpy.result_type` of arguments: strong dtypes, and Python numbers weakly (NEP 50)."""
+    weak = {int: 0, float: 0.0, complex: 0j}
+    keys: list[Any] = []
+    for x in xs:
+        if isinstance(x, (np.dtype, type, str)):
+            keys.append(x)
+        else:
+            key = operand(r, x).key
+            keys.append(key if isinstance(key, np.dtype) else weak[key])
+    try:
+        return known_dtype(np.result_type(*keys))
+    except TypeError as error:
+        raise plain_numpy_raises(str(error)) from error
+
+
+@lru_cache(maxsize=4096)
+def resolve(
+    u: np.ufunc,
+    keys: tuple[np.dtype[Any] | type | None, ...],
+    signature: tuple[np.dtype[Any] | None, ...] | None,
+    casting: str,
+    reduction: bool = False,
+) -> tuple[DType, ...]:
+    """The dtypes of the loop NumPy runs, one for each operand and result."""
+    try:
+        found = u.resolve_dtypes(keys, signature=signature, casting=casting, reduction=reduction)  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise plain_numpy_raises(f"{u.__name__}: {error}") from error
+    return tuple(known_dtype(d) for d in found)
+
+
+def fits(value: int, dtype: DType) -> bool:
+    """Is the Python int in the range of the integer dtype?"""
+    info = np.iinfo(dtype.numpy)
+    return info.min <= value <= info.max
+
+
+def static_int(x: object) -> int | None:
+    """The int behind a Python int, NumPy integer or integral index; None for anything else."""
+    if isinstance(x, (bool, np.bool)) or not isinstance(x, (int, np.integer)):
+        return None
+    return int(x)
+
+
+def number_of_elements(shape: Sequence[Any]) -> Any:
+    """The product of sizes, symbolic or not."""
+    return math.prod(shape) if shape else 1

@@ -1,0 +1,579 @@
+"""Reductions and scans, with NumPy's accumulator dtypes, axes, keepdims, initial, where, ddof and out.
+
+What goes in: the arguments of the NumPy function or method. What comes out: a NumPy scalar handle when no axis is
+left, else an array handle; out= itself where it was given.
+
+What holds: the accumulator dtype is the one NumPy's own ufunc reduces in; a reduction without identity over no
+elements is refused, so that NumPy's ValueError is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.frontend import shapes
+from broadloom.frontend.loops import OPS
+from broadloom.frontend.operands import as_array, cast, constant, from_size, known_dtype, lift, operand, result_dtype
+from broadloom.frontend.ufuncs import apply, as_mask, as_out, deliver, ufunc
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+NO_VALUE = np._NoValue
+Out = ArrayHandle | None
+
+
+@lru_cache(maxsize=1024)
+def accumulator(u: np.ufunc, d: DType) -> DType:
+    """The dtype in which NumPy's ufunc reduces: int64 for the small ints of add and multiply."""
+    try:
+        return known_dtype(u.reduce(np.ones(1, d.numpy)).dtype)
+    except TypeError as error:
+        raise plain_numpy_raises(f"{u.__name__}.reduce: {error}") from error
+
+
+def _truth(keepdims: object) -> bool:
+    return keepdims is not NO_VALUE and bool(keepdims)
+
+
+def _is_given(value: object) -> bool:
+    return value is not NO_VALUE and value is not None
+
+
+def _require_elements(r: Recorder, x: ArrayHandle, axes: tuple[int, ...], what: str) -> None:
+    for a in axes:
+        if shapes.same(r, x.shape[a], 0):
+            raise plain_numpy_raises(f"{what} of a zero-size axis")
+
+
+def reduce_with(
+    r: Recorder,
+    u: np.ufunc,
+    op: str,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    keepdims: object = False,
+    initial: object = NO_VALUE,
+    where: object = True,
+) -> ArrayHandle:
+    """`u.reduce(a, ...)`, where the op `op` is that reduction."""
+    x = as_array(r, a)
+    axes = shapes.axes_from_end(axis, x.ndim)
+    target = as_out(out)
+    has_identity = u.identity is not None
+    if dtype is not None:
+        d = known_dtype(dtype)
+    elif target is not None and op in ("sum", "prod") and target.dtype is not accumulator(u, x.dtype):
+        raise Unsupported(f"{op} accumulating in the dtype of out=", "give dtype= as well")
+    else:
+        d = accumulator(u, x.dtype)
+    truth = op in ("all", "any")
+    x = x if truth else cast(r, x, d)
+    mask = where is not True
+    if mask:
+        x = _masked(r, u, x, where, initial)
+    elif not has_identity and not _is_given(initial):
+        _require_elements(r, x, axes, f"{op} without initial")
+    if not axes:
+        result = as_bool(r, x) if truth else r.copy(x)
+    elif _is_given(initial) and not has_identity:
+        result = _extreme_of_maybe_empty(r, op, x, axes, _truth(keepdims), initial)
+    else:
+        name = {"sum": "any", "prod": "all", "max": "any", "min": "all"}.get(op, op) if d is dtypes.bool_ else op
+        result = r.op(name, x, axes=axes, keepdims=_truth(keepdims))
+    if _is_given(initial):
+        start = operand(r, initial)
+        if truth:
+            result = apply(r, u, result, as_array(r, initial))
+        else:
+            result = ufunc(r, u, result, lift(r, start, d))
+    return deliver(r, result, target)
+
+
+def as_bool(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    """The truth of each element, as a fresh array."""
+    return r.op("not_equal", x, constant(r, 0, x.dtype)) if x.dtype is not dtypes.bool_ else r.copy(x)
+
+
+def _masked(r: Recorder, u: np.ufunc, x: ArrayHandle, where: object, initial: object) -> ArrayHandle:
+    neutral = u.identity if u.identity is not None else initial
+    if not _is_given(neutral):
+        raise plain_numpy_raises(f"{u.__name__}.reduce with where= needs initial=")
+    return r.op("where", as_mask(r, where), x, lift(r, operand(r, neutral), x.dtype))
+
+
+def _extreme_of_maybe_empty(
+    r: Recorder, op: str, x: ArrayHandle, axes: tuple[int, ...], keepdims: bool, initial: object
+) -> ArrayHandle:
+    """max or min with initial=, which NumPy allows over no elements: put initial beside the elements."""
+    if all(isinstance(x.shape[a], int) and x.shape[a] > 0 for a in axes):
+        return r.op(op, x, axes=axes, keepdims=keepdims)
+    for a in axes:
+        if shapes.same(r, x.shape[a], 0):
+            gone = {b % x.ndim for b in axes}
+            kept = [1 if i in gone else s for i, s in enumerate(x.shape) if keepdims or i not in gone]
+            return shapes.expand(r, lift(r, operand(r, initial), x.dtype), tuple(kept))
+    return r.op(op, x, axes=axes, keepdims=keepdims)
+
+
+def _reduction(u: np.ufunc, op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = True,
+    ) -> ArrayHandle:
+        return reduce_with(r, u, op, a, axis, dtype, out, keepdims, initial, True if where is NO_VALUE else where)
+
+    return run
+
+
+def _reduction_without_dtype(u: np.ufunc, op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = True,
+    ) -> ArrayHandle:
+        return reduce_with(r, u, op, a, axis, None, out, keepdims, initial, True if where is NO_VALUE else where)
+
+    return run
+
+
+def _truth_reduction(u: np.ufunc, op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        *,
+        where: object = True,
+    ) -> ArrayHandle:
+        return reduce_with(r, u, op, a, axis, None, out, keepdims, NO_VALUE, True if where is NO_VALUE else where)
+
+    return run
+
+
+np_sum, np_prod = _reduction(np.add, "sum"), _reduction(np.multiply, "prod")
+np_max, np_min = _reduction_without_dtype(np.maximum, "max"), _reduction_without_dtype(np.minimum, "min")
+np_all, np_any = _truth_reduction(np.logical_and, "all"), _truth_reduction(np.logical_or, "any")
+
+
+# ---- mean, var, std ------------------------------------------------------------------------------------------------
+
+
+def element_count(r: Recorder, x: ArrayHandle, axes: tuple[int, ...]) -> shapes.Size:
+    """How many elements each result is made of."""
+    return shapes.count(x.shape[a] for a in axes)
+
+
+def _mean_dtypes(x: DType, dtype: object) -> tuple[DType, DType]:
+    """(dtype computed in, dtype of the result) of mean."""
+    if dtype is not None:
+        d = known_dtype(dtype)
+        return d, d
+    if x.kind in "bui":
+        return dtypes.float64, dtypes.float64
+    return (dtypes.float32, x) if x is dtypes.float16 else (x, x)
+
+
+def np_mean(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    keepdims: object = NO_VALUE,
+    *,
+    where: object = NO_VALUE,
+) -> ArrayHandle:
+    """`numpy.mean`."""
+    x = as_array(r, a)
+    axes = shapes.axes_from_end(axis, x.ndim)
+    computed, final = _mean_dtypes(x.dtype, dtype)
+    target = as_out(out)
+    if computed.kind in "bui":
+        total = np_sum(r, x, axis, computed, None, keepdims)
+        result = apply(r, np.true_divide, total, from_size(r, element_count(r, x, axes)))
+        return deliver(r, cast(r, result, final), target, casting="unsafe")
+    x = cast(r, x, computed)
+    if where is not NO_VALUE and where is not True:
+        total = np_sum(r, x, axis, None, None, keepdims, where=where)
+        n = np_sum(r, shapes.expand(r, as_mask(r, where), x.shape), axis, None, None, keepdims)
+        result = r.op("divide", total, cast(r, n, computed))
+    elif axes:
+        result = r.op("mean", x, axes=axes, keepdims=_truth(keepdims))
+    else:
+        result = r.copy(x)
+    return deliver(r, cast(r, result, final), target, casting="unsafe")
+
+
+def np_var(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    ddof: object = 0,
+    keepdims: object = NO_VALUE,
+    *,
+    where: object = NO_VALUE,
+    mean: object = NO_VALUE,
+    correction: object = NO_VALUE,
+) -> ArrayHandle:
+    """`numpy.var`."""
+    return _spread(r, "var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def np_std(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    ddof: object = 0,
+    keepdims: object = NO_VALUE,
+    *,
+    where: object = NO_VALUE,
+    mean: object = NO_VALUE,
+    correction: object = NO_VALUE,
+) -> ArrayHandle:
+    """`numpy.std`."""
+    return _spread(r, "std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def _spread(
+    r: Recorder,
+    op: str,
+    a: object,
+    axis: object,
+    dtype: object,
+    out: object,
+    ddof: object,
+    keepdims: object,
+    where: object,
+    mean: object,
+    correction: object,
+) -> ArrayHandle:
+    x = as_array(r, a)
+    axes = shapes.axes_from_end(axis, x.ndim)
+    computed, final = _mean_dtypes(x.dtype, dtype)
+    if computed.kind in "bui":
+        raise Unsupported(f"np.{op} with an integer dtype=", "leave dtype out or give a float dtype")
+    final = final.real
+    degrees = ddof if correction is NO_VALUE else correction
+    if not isinstance(degrees, (int, float)):
+        raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
+    x = cast(r, x, computed)
+    if _is_given(mean) or (where is not NO_VALUE and where is not True):
+        result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
+    elif axes:
+        result = r.op(op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
+    else:
+        raise Unsupported(f"np.{op} over no axis", "give an axis")
+    return deliver(r, cast(r, result, final), as_out(out), casting="unsafe")
+
+
+def _spread_of_selected(
+    r: Recorder,
+    op: str,
+    x: ArrayHandle,
+    axis: object,
+    axes: tuple[int, ...],
+    ddof: float,
+    keepdims: object,
+    where: object,
+    mean: object,
+) -> ArrayHandle:
+    """var with where= or mean=: NumPy's two passes, written out."""
+    selected = where is not NO_VALUE and where is not True
+    mask: object = shapes.expand(r, as_mask(r, where), x.shape) if selected else True
+    if selected:
+        n: object = np_sum(r, mask, axis, None, None, keepdims)
+        n_keep: object = np_sum(r, mask, axis, None, None, True)
+    else:
+        n = n_keep = from_size(r, element_count(r, x, axes))
+    if _is_given(mean):
+        center = as_array(r, mean)
+    else:
+        total = np_sum(r, x, axis, None, None, True, where=mask)
+        center = apply(r, np.true_divide, total, cast(r, as_array(r, n_keep), x.dtype))
+    deviation = apply(r, np.subtract, x, center)
+    if deviation.dtype.kind == "c":
+        squares = r.op("add", r.op("square", r.op("real", deviation)), r.op("square", r.op("imag", deviation)))
+    else:
+        squares = r.op("square", deviation)
+    total = np_sum(r, squares, axis, None, None, keepdims, where=mask)
+    divisor = apply(r, np.maximum, apply(r, np.subtract, n, ddof), 0)
+    result = r.op("divide", total, cast(r, divisor, total.dtype))
+    return r.op("sqrt", result) if op == "std" else result
+
+
+# ---- positions and counts ------------------------------------------------------------------------------------------
+
+
+def _arg_extreme(op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder, a: object, axis: object = None, out: object = None, *, keepdims: object = NO_VALUE
+    ) -> ArrayHandle:
+        x = as_array(r, a)
+        target = as_out(out)
+        if axis is None:
+            _require_elements(r, x, tuple(range(-x.ndim, 0)), op)
+            flat = shapes.reshape(r, x, (shapes.count(x.shape),))
+            result = r.op(op, flat, axis=-1, keepdims=False)
+            if _truth(keepdims):
+                result = shapes.reshape(r, result, (1,) * x.ndim)
+        else:
+            if x.ndim == 0:
+                x = shapes.reshape(r, x, (1,))
+                result = r.op(op, x, axis=shapes.axis_from_end(axis, 1), keepdims=False)
+                return deliver(r, result, target)
+            where = shapes.axis_from_end(axis, x.ndim)
+            _require_elements(r, x, (where,), op)
+            result = r.op(op, x, axis=where, keepdims=_truth(keepdims))
+        return deliver(r, result, target)
+
+    return run
+
+
+np_argmax, np_argmin = _arg_extreme("argmax"), _arg_extreme("argmin")
+
+
+def np_count_nonzero(r: Recorder, a: object, axis: object = None, *, keepdims: object = False) -> ArrayHandle:
+    """`numpy.count_nonzero`; an integer scalar when no axis is left."""
+    x = as_array(r, a)
+    axes = shapes.axes_from_end(axis, x.ndim)
+    if not axes:
+        return deliver(r, cast(r, as_bool(r, x), dtypes.int64), None)
+    return deliver(r, r.op("count_nonzero", x, axes=axes, keepdims=_truth(keepdims)), None)
+
+
+def np_ptp(
+    r: Recorder, a: object, axis: object = None, out: object = None, keepdims: object = NO_VALUE
+) -> ArrayHandle:
+    """`numpy.ptp`: max minus min."""
+    low = np_min(r, a, axis, None, keepdims)
+    return ufunc(r, np.subtract, np_max(r, a, axis, None, keepdims), low, out=out)
+
+
+def np_average(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    weights: object = None,
+    returned: bool = False,
+    *,
+    keepdims: object = NO_VALUE,
+) -> Any:
+    """`numpy.average`."""
+    x = as_array(r, a)
+    if weights is None:
+        average = np_mean(r, x, axis, None, None, keepdims)
+        axes = shapes.axes_from_end(axis, x.ndim)
+        total: Any = from_size(r, element_count(r, x, axes))
+        total = deliver(r, cast(r, total, average.dtype), None)
+    else:
+        w = as_array(r, weights)
+        inputs = result_dtype(r, x, w)
+        if x.dtype.kind in "bui":
+            inputs = result_dtype(r, inputs.numpy, np.float64)
+        if not shapes.same_shape(r, x.shape, w.shape):
+            if w.ndim != 1 or isinstance(axis, tuple) or axis is None:
+                raise Unsupported("np.average with weights of another shape", "broadcast the weights to the array")
+            where = shapes.axis_from_end(axis, x.ndim)
+            w = shapes.expand(r, shapes.insert_axes(r, w, 1, -1 - where), x.shape)
+        total = np_sum(r, w, axis, inputs, None, keepdims)
+        product = apply(r, np.multiply, x, w)
+        average = apply(r, np.true_divide, np_sum(r, product, axis, inputs, None, keepdims), total)
+    if not returned:
+        return average
+    if total.shape != average.shape:
+        total = r.copy(shapes.expand(r, total, average.shape))
+    return average, total
+
+
+def np_logsumexp(r: Recorder, x: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
+    """`numpy.logaddexp.reduce`."""
+    return r.op("logsumexp", x, axes=axes, keepdims=keepdims)
+
+
+# ---- nan-functions -------------------------------------------------------------------------------------------------
+
+
+def _without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
+    x = as_array(r, a)
+    if x.dtype.kind not in "fc":
+        return x, None
+    missing = r.op("isnan", x)
+    return r.op("where", missing, constant(r, replacement, x.dtype), x), missing
+
+
+def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = NO_VALUE,
+    ) -> ArrayHandle:
+        x, _ = _without_nans(r, a, neutral)
+        return plain(r, x, axis, dtype, out, keepdims, initial, where)
+
+    return run
+
+
+np_nansum, np_nanprod = _nan_sum(np_sum, 0), _nan_sum(np_prod, 1)
+
+
+def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = NO_VALUE,
+    ) -> ArrayHandle:
+        if _is_given(initial) or (where is not NO_VALUE and where is not True):
+            raise Unsupported("a nan-function with initial= or where=", "fill the missing elements with np.where")
+        x = as_array(r, a)
+        if x.dtype.kind == "c":
+            raise Unsupported("a nan-extreme of complex numbers", "use the absolute values")
+        if x.dtype.kind != "f":
+            return plain(r, x, axis, out, keepdims)
+        filled, missing = _without_nans(r, x, worst)
+        result = plain(r, filled, axis, None, keepdims)
+        nothing = np_all(r, missing, axis, None, keepdims)
+        result = r.op("where", nothing, constant(r, math.nan, x.dtype), result)
+        return deliver(r, result, as_out(out))
+
+    return run
+
+
+np_nanmax, np_nanmin = _nan_extreme(np_max, np.fmax, -math.inf), _nan_extreme(np_min, np.fmin, math.inf)
+
+
+def np_nanmean(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    keepdims: object = NO_VALUE,
+    *,
+    where: object = NO_VALUE,
+) -> ArrayHandle:
+    """`numpy.nanmean`."""
+    x, missing = _without_nans(r, a, 0)
+    if missing is None:
+        return np_mean(r, x, axis, dtype, out, keepdims, where=where)
+    present = r.op("logical_not", missing)
+    n = np_sum(r, present, axis, np.intp, None, keepdims, where=where)
+    total = np_sum(r, x, axis, dtype, None, keepdims, where=where)
+    result = r.op("divide", total, cast(r, n, total.dtype))
+    return deliver(r, result, as_out(out), casting="unsafe")
+
+
+def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        ddof: object = 0,
+        keepdims: object = NO_VALUE,
+        *,
+        where: object = NO_VALUE,
+        mean: object = NO_VALUE,
+        correction: object = NO_VALUE,
+    ) -> ArrayHandle:
+        x = as_array(r, a)
+        if x.dtype.kind not in "fc":
+            return _spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
+        if where is not NO_VALUE and where is not True or x.dtype.bits == 16 or dtype is not None:
+            raise Unsupported(f"np.nan{op} with where=, dtype= or on float16", f"use np.{op}(..., where=~np.isnan(x))")
+        degrees = ddof if correction is NO_VALUE else correction
+        if not isinstance(degrees, (int, float)):
+            raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")
+        present = r.op("logical_not", r.op("isnan", x))
+        axes = shapes.axes_from_end(axis, x.ndim)
+        result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, present, mean)
+        n = np_sum(r, present, axis, None, None, keepdims)
+        too_few = apply(r, np.less_equal, n, degrees)
+        result = r.op("where", too_few, constant(r, math.nan, result.dtype), result)
+        return deliver(r, result, as_out(out), casting="unsafe")
+
+    return run
+
+
+np_nanvar, np_nanstd = _nan_spread("var"), _nan_spread("std")
+
+
+# ---- ufunc.reduce --------------------------------------------------------------------------------------------------
+
+REDUCTION_OPS: dict[np.ufunc, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_and: "all",
+    np.logical_or: "any",
+}
+UNROLL = 64  # other ufuncs are folded along a static axis of at most this many elements
+
+
+def ufunc_reduce(
+    r: Recorder,
+    u: np.ufunc,
+    array: object,
+    axis: object = 0,
+    dtype: object = None,
+    out: object = None,
+    keepdims: object = False,
+    initial: object = NO_VALUE,
+    where: object = True,
+) -> ArrayHandle:
+    """`u.reduce(array, axis=0, ...)`."""
+    op = REDUCTION_OPS.get(u)
+    if op in ("all", "any") and dtype is not None and known_dtype(dtype) is not dtypes.bool_:
+        raise Unsupported(f"np.{u.__name__}.reduce with a dtype", "cast the result")
+    if op is not None:
+        dtype = None if op in ("all", "any") else dtype
+        return reduce_with(r, u, op, array, axis, dtype, out, keepdims, initial, where)
+    x = as_array(r, array)
+    if where is not True or _is_given(initial) or u not in OPS or u.nin != 2:
+        raise Unsupported(f"np.{u.__name__}.reduce with these arguments", "use sum, prod, max, min, all or any")
+    if isinstance(axis, tuple) and len(axis) != 1 or axis is None and x.ndim != 1:
+        raise Unsupported(f"np.{u.__name__}.reduce over several axes", "reduce one axis at a time")
+    axes = shapes.axes_from_end(axis, x.ndim)
+    n = x.shape[axes[0]]
+    if not isinstance(n, int) or not 0 < n <= UNROLL:
+        raise Unsupported(f"np.{u.__name__}.reduce over {n} elements", f"only 1 to {UNROLL} elements are unrolled")
+    pieces = [shapes.cut(r, x, axes[0], i, 1) for i in range(n)]
+    result = cast(r, pieces[0], accumulator(u, x.dtype) if dtype is None else known_dtype(dtype))
+    for piece in pieces[1:]:
+        result = cast(r, apply(r, u, result, piece), result.dtype)
+    result = r.copy(result) if n == 1 else result
+    return deliver(r, result if keepdims else shapes.drop_axes(r, result, axes), as_out(out))

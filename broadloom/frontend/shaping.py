@@ -1,0 +1,501 @@
+"""Shapes changed, values kept: reshape, transpose, squeeze, flip, broadcast_to, diagonal and their kin.
+
+What goes in: the arguments of the NumPy function or method. What comes out: a view wherever NumPy gives a view, a
+copy where it copies (`reshape` of an array whose strides do not allow a view, `ravel` of a non-contiguous one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.frontend import shapes
+from broadloom.frontend.indexing import same_array
+from broadloom.frontend.operands import as_array, cast, known_dtype
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+Order = Literal["K", "C", "F", "A"]
+ORDERS: dict[object, Order] = {None: "C", "K": "K", "C": "C", "F": "F", "A": "A"}
+
+
+def array_of(r: Recorder, x: object) -> ArrayHandle:
+    """`numpy.asanyarray(x)`: a NumPy scalar becomes a 0-d array of its own."""
+    a = as_array(r, x)
+    return r.copy(a) if a.numpy_scalar else a
+
+
+def kept_scalar(r: Recorder, x: object, result: ArrayHandle) -> ArrayHandle:
+    """Methods of NumPy scalars give scalars for 0-d results."""
+    scalar = isinstance(x, ArrayHandle) and x.numpy_scalar or isinstance(x, np.generic)
+    return r.as_scalar(result) if scalar and result.ndim == 0 else result
+
+
+def order_of(order: object) -> Order:
+    """An `order=` argument."""
+    if isinstance(order, str):
+        order = order.upper()
+    found = ORDERS.get(order)
+    if found is None:
+        raise plain_numpy_raises(f"order must be one of 'C', 'F', 'A' or 'K', got {order!r}")
+    return found
+
+
+def is_fortran(x: ArrayHandle) -> bool:
+    """What `numpy.isfortran` says."""
+    return x.is_f_contiguous and not x.is_c_contiguous
+
+
+# ---- reshape, ravel, flatten -----------------------------------------------------------------------------------------
+
+
+def np_reshape(r: Recorder, a: object, /, shape: object, order: object = "C", *, copy: object = None) -> ArrayHandle:
+    """`numpy.reshape`."""
+    x = array_of(r, a)
+    total = shapes.count(x.shape)
+    new = shapes.resolve_minus_one(r, shapes.as_shape(shape), total)
+    kind = order_of(order)
+    if kind == "K":
+        raise plain_numpy_raises("order 'K' is not permitted for reshaping")
+    if copy is True:
+        x = r.copy(x, "F" if kind == "F" else "C")
+    if kind == "F" or (kind == "A" and is_fortran(x)):
+        result = np_transpose(r, _reshape(r, np_transpose(r, x), tuple(reversed(new))))
+    else:
+        result = _reshape(r, x, new)
+    if copy is False and result.storage is not x.storage:
+        raise plain_numpy_raises("unable to avoid creating a copy while reshaping")
+    return kept_scalar(r, a, result)
+
+
+def _reshape(r: Recorder, x: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
+    result = shapes.reshape(r, x, shape)
+    return same_array(r, x) if result is x else result
+
+
+def method_reshape(r: Recorder, a: ArrayHandle, *shape: object, order: object = "C", copy: object = None) -> ArrayHandle:
+    """`x.reshape(2, 3)` or `x.reshape((2, 3))`."""
+    return np_reshape(r, a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def np_ravel(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
+    """`numpy.ravel`: a view of a contiguous array, else a copy."""
+    x = array_of(r, a)
+    kind = order_of(order)
+    if kind == "A" or kind == "K":
+        if kind == "K" and not x.is_c_contiguous and not x.is_f_contiguous:
+            raise Unsupported("ravel(order='K') of an array that is not contiguous", "use order='C'")
+        kind = "F" if is_fortran(x) else "C"
+    if kind == "F":
+        x = np_transpose(r, x)
+    if not x.is_c_contiguous:
+        x = r.copy(x, "C")
+    return _reshape(r, x, (shapes.count(x.shape),))
+
+
+def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
+    """`ndarray.flatten`: always a copy."""
+    x = array_of(r, a)
+    kind = order_of(order)
+    if kind in "AK":
+        if kind == "K" and not x.is_c_contiguous and not x.is_f_contiguous:
+            raise Unsupported("flatten(order='K') of an array that is not contiguous", "use order='C'")
+        kind = "F" if is_fortran(x) else "C"
+    x = np_transpose(r, x) if kind == "F" else x
+    return _reshape(r, r.copy(x, "C"), (shapes.count(x.shape),))
+
+
+# ---- axes ------------------------------------------------------------------------------------------------------------
+
+
+def np_transpose(r: Recorder, a: object, axes: object = None) -> ArrayHandle:
+    """`numpy.transpose`."""
+    x = array_of(r, a)
+    if axes is None:
+        order = list(reversed(range(x.ndim)))
+    else:
+        wanted: Sequence[object] = axes if isinstance(axes, (tuple, list)) else (axes,)
+        order = [shapes.axis_from_end(axis, x.ndim) % x.ndim for axis in wanted]
+        if sorted(order) != list(range(x.ndim)):
+            raise plain_numpy_raises("axes don't match array")
+    return kept_scalar(r, a, permuted(r, x, order))
+
+
+def permuted(r: Recorder, x: ArrayHandle, axes: Sequence[int]) -> ArrayHandle:
+    """A view with the axes in another order: always another array object."""
+    result = shapes.permute(r, x, axes)
+    return same_array(r, x) if result is x else result
+
+
+def method_transpose(r: Recorder, a: ArrayHandle, *axes: object) -> ArrayHandle:
+    """`x.transpose()`, `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        return np_transpose(r, a, axes[0])
+    return np_transpose(r, a, axes if axes else None)
+
+
+def np_swapaxes(r: Recorder, a: object, axis1: object, axis2: object) -> ArrayHandle:
+    """`numpy.swapaxes`."""
+    x = array_of(r, a)
+    i, j = (shapes.axis_from_end(axis, x.ndim) % x.ndim for axis in (axis1, axis2))
+    order = list(range(x.ndim))
+    order[i], order[j] = j, i
+    return permuted(r, x, order)
+
+
+def np_moveaxis(r: Recorder, a: object, source: object, destination: object) -> ArrayHandle:
+    """`numpy.moveaxis`."""
+    x = array_of(r, a)
+    sources = _distinct(source, x.ndim)
+    destinations = _distinct(destination, x.ndim)
+    if len(sources) != len(destinations):
+        raise plain_numpy_raises("source and destination must have the same number of elements")
+    order = [n for n in range(x.ndim) if n not in sources]
+    for place, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, axis)
+    return permuted(r, x, order)
+
+
+def _distinct(axes: object, ndim: int) -> list[int]:
+    wanted: Sequence[object] = axes if isinstance(axes, (tuple, list)) else (axes,)
+    found = [shapes.axis_from_end(axis, ndim) % ndim for axis in wanted]
+    if len(set(found)) != len(found):
+        raise plain_numpy_raises("repeated axis")
+    return found
+
+
+def np_rollaxis(r: Recorder, a: object, axis: object, start: int = 0) -> ArrayHandle:
+    """`numpy.rollaxis`."""
+    x = array_of(r, a)
+    n = x.ndim
+    where = shapes.axis_from_end(axis, n) % n
+    start = start + n if start < 0 else start
+    if not 0 <= start <= n:
+        raise plain_numpy_raises(f"start {start} is out of bounds")
+    start -= where < start
+    order = [i for i in range(n) if i != where]
+    order.insert(start, where)
+    return permuted(r, x, order)
+
+
+def np_matrix_transpose(r: Recorder, x: object, /) -> ArrayHandle:
+    """`numpy.matrix_transpose` and `x.mT`."""
+    a = array_of(r, x)
+    if a.ndim < 2:
+        raise plain_numpy_raises("matrix transpose needs two dims")
+    return np_swapaxes(r, a, -1, -2)
+
+
+def np_squeeze(r: Recorder, a: object, axis: object = None) -> ArrayHandle:
+    """`numpy.squeeze`."""
+    x = array_of(r, a)
+    if axis is None:
+        gone = [i for i, size in enumerate(x.shape) if shapes.same(r, size, 1)]
+    else:
+        gone = list(shapes.axes_from_end(axis, x.ndim))
+        if not all(shapes.same(r, x.shape[i], 1) for i in gone):
+            raise plain_numpy_raises("cannot select an axis to squeeze out which has size not equal to one")
+    if not gone:
+        return kept_scalar(r, a, same_array(r, x) if isinstance(a, ArrayHandle) else x)
+    return kept_scalar(r, a, shapes.drop_axes(r, x, gone))
+
+
+def np_expand_dims(r: Recorder, a: object, axis: object) -> ArrayHandle:
+    """`numpy.expand_dims`."""
+    x = array_of(r, a)
+    wanted = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = x.ndim + len(wanted)
+    places = {n % ndim for n in shapes.axes_from_end(tuple(wanted), ndim)}
+    sizes = iter(x.shape)
+    return shapes.reshape(r, x, tuple(1 if i in places else next(sizes) for i in range(ndim)))
+
+
+def _atleast(r: Recorder, arrays: Sequence[object], n: int) -> Any:
+    results = tuple(_one_atleast(r, array_of(r, a), n) for a in arrays)
+    return results[0] if len(results) == 1 else results
+
+
+def _one_atleast(r: Recorder, x: ArrayHandle, n: int) -> ArrayHandle:
+    if x.ndim >= n:
+        return x
+    if n == 3:
+        shape = {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim]
+        return shapes.reshape(r, x, shape)
+    return shapes.reshape(r, x, (*(1,) * (n - x.ndim), *x.shape))
+
+
+def np_atleast_1d(r: Recorder, *arys: object) -> Any:
+    """`numpy.atleast_1d`."""
+    return _atleast(r, arys, 1)
+
+
+def np_atleast_2d(r: Recorder, *arys: object) -> Any:
+    """`numpy.atleast_2d`."""
+    return _atleast(r, arys, 2)
+
+
+def np_atleast_3d(r: Recorder, *arys: object) -> Any:
+    """`numpy.atleast_3d`."""
+    return _atleast(r, arys, 3)
+
+
+# ---- broadcasting ----------------------------------------------------------------------------------------------------
+
+
+def np_broadcast_to(r: Recorder, array: object, shape: object, subok: bool = False) -> ArrayHandle:
+    """`numpy.broadcast_to`: a read-only view."""
+    x = array_of(r, array)
+    new = shapes.as_shape(shape)
+    result = shapes.expand(r, x, new)
+    result = same_array(r, x) if result is x else result
+    result.writeable = False
+    return result
+
+
+def np_broadcast_arrays(r: Recorder, *args: object, subok: bool = False) -> tuple[ArrayHandle, ...]:
+    """`numpy.broadcast_arrays`; views that are read-only unless nothing had to be broadcast."""
+    arrays = [array_of(r, a) for a in args]
+    common = shapes.broadcast_shapes(r, *(a.shape for a in arrays))
+    if all(shapes.same_shape(r, a.shape, common) for a in arrays):
+        return tuple(arrays)
+    return tuple(np_broadcast_to(r, a, common) for a in arrays)
+
+
+# ---- flips and diagonals ---------------------------------------------------------------------------------------------
+
+
+def np_flip(r: Recorder, m: object, axis: object = None) -> ArrayHandle:
+    """`numpy.flip`: a view."""
+    x = array_of(r, m)
+    return reversed_along(r, x, shapes.axes_from_end(axis, x.ndim))
+
+
+def reversed_along(r: Recorder, x: ArrayHandle, axes: Sequence[int]) -> ArrayHandle:
+    """The view that walks the axes backwards."""
+    if not axes:
+        return same_array(r, x)
+    return r.view("flip", x, axes=tuple(sorted(axes)))
+
+
+def np_fliplr(r: Recorder, m: object) -> ArrayHandle:
+    """`numpy.fliplr`."""
+    x = array_of(r, m)
+    if x.ndim < 2:
+        raise plain_numpy_raises("input must be >= 2-d")
+    return reversed_along(r, x, (1 - x.ndim,))
+
+
+def np_flipud(r: Recorder, m: object) -> ArrayHandle:
+    """`numpy.flipud`."""
+    x = array_of(r, m)
+    if x.ndim < 1:
+        raise plain_numpy_raises("input must be >= 1-d")
+    return reversed_along(r, x, (-x.ndim,))
+
+
+def np_rot90(r: Recorder, m: object, k: int = 1, axes: Sequence[int] = (0, 1)) -> ArrayHandle:
+    """`numpy.rot90`: a view."""
+    x = array_of(r, m)
+    if len(axes) != 2:
+        raise plain_numpy_raises("len(axes) must be 2")
+    i, j = (shapes.axis_from_end(axis, x.ndim) for axis in axes)
+    if i == j:
+        raise plain_numpy_raises("axes must be different")
+    turns = k % 4
+    if turns == 0:
+        return same_array(r, x)
+    if turns == 2:
+        return reversed_along(r, x, (i, j))
+    if turns == 1:
+        return np_swapaxes(r, reversed_along(r, x, (j,)), i, j)
+    return reversed_along(r, np_swapaxes(r, x, i, j), (j,))
+
+
+def np_diagonal(r: Recorder, a: object, offset: int = 0, axis1: object = 0, axis2: object = 1) -> ArrayHandle:
+    """`numpy.diagonal`: a read-only view."""
+    x = array_of(r, a)
+    if x.ndim < 2:
+        raise plain_numpy_raises("diag requires an array of at least two dimensions")
+    i, j = shapes.axis_from_end(axis1, x.ndim), shapes.axis_from_end(axis2, x.ndim)
+    if i == j:
+        raise plain_numpy_raises("axis1 and axis2 cannot be the same")
+    result = r.view("diagonal", x, offset=shapes.as_size(offset), axis1=i, axis2=j)
+    result.writeable = False
+    return result
+
+
+# ---- parts of complex numbers, and other readings of the bytes --------------------------------------------------------
+
+
+def np_real(r: Recorder, val: object) -> ArrayHandle:
+    """`numpy.real` and `x.real`: the array itself if it is real, a view of a complex one."""
+    x = as_array(r, val)
+    if x.dtype.kind != "c":
+        return x
+    return r.as_scalar(r.op("real", x)) if x.numpy_scalar else _part(r, x, 0)
+
+
+def np_imag(r: Recorder, val: object) -> ArrayHandle:
+    """`numpy.imag` and `x.imag`: a view of a complex array, read-only zeros for a real one."""
+    x = as_array(r, val)
+    if x.dtype.kind == "c":
+        return r.as_scalar(r.op("imag", x)) if x.numpy_scalar else _part(r, x, 1)
+    zeros = r.op("imag", x)
+    if x.numpy_scalar:
+        return r.as_scalar(zeros)
+    zeros.writeable = False
+    return zeros
+
+
+def _part(r: Recorder, x: ArrayHandle, which: int) -> ArrayHandle:
+    """The real (0) or imaginary (1) parts as a view: of the pairs of reals that complex numbers are."""
+    shape = x.shape
+    x = shapes.insert_axes(r, x, x.ndim)
+    pairs = r.view("view_dtype", x, dtype=x.dtype.real)
+    part = shapes.cut(r, pairs, -1, which, 1)
+    return r.view("reshape", part, core=part.ndim, shape=shape)
+
+
+def method_view(r: Recorder, x: ArrayHandle, dtype: object = None, type: object = None) -> ArrayHandle:
+    """`x.view(dtype)`."""
+    if type is not None or dtype is np.ndarray:
+        raise Unsupported("view as another array type", "view the array outside the compiled function")
+    if dtype is None:
+        return kept_scalar(r, x, same_array(r, x))
+    d = known_dtype(dtype)
+    if d is x.dtype:
+        return kept_scalar(r, x, same_array(r, x))
+    if d.itemsize != x.dtype.itemsize:
+        if x.ndim == 0:
+            raise plain_numpy_raises("changing the dtype of a 0-d array is only possible if the itemsize is unchanged")
+        if x.strides[-1] != x.dtype.itemsize and not shapes.same(r, x.shape[-1], 1):
+            raise plain_numpy_raises("to change to a dtype of a different size, the last axis must be contiguous")
+    if x.ndim == 0:
+        base = array_of(r, x)
+        one = r.view("view_dtype", shapes.reshape(r, base, (1,)), dtype=d)
+        return kept_scalar(r, x, r.view("reshape", one, core=1, shape=()))
+    return r.view("view_dtype", x, dtype=d)
+
+
+# ---- casts and copies ------------------------------------------------------------------------------------------------
+
+
+def np_astype(r: Recorder, x: object, dtype: object, /, *, copy: bool = True, device: object = None) -> ArrayHandle:
+    """`numpy.astype`."""
+    if not isinstance(x, ArrayHandle) or x.numpy_scalar:
+        raise plain_numpy_raises("np.astype needs an array")
+    return method_astype(r, x, dtype, copy=copy)
+
+
+def method_astype(
+    r: Recorder,
+    x: ArrayHandle,
+    dtype: object,
+    order: object = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> ArrayHandle:
+    """`x.astype(dtype)`."""
+    d = known_dtype(dtype)
+    if not np.can_cast(x.dtype.numpy, d.numpy, casting):  # type: ignore[arg-type]
+        raise plain_numpy_raises(f"cannot cast from {x.dtype} to {d} by rule {casting!r}")
+    return kept_scalar(r, x, converted(r, x, d, order_of(order), copy))
+
+
+def converted(r: Recorder, x: ArrayHandle, d: dtypes.DType, order: Order, copy: bool) -> ArrayHandle:
+    """`x` with dtype and memory order as asked; `x` itself if nothing has to change and no copy is wanted."""
+    if order == "A":
+        order = "F" if is_fortran(x) else "C"
+    laid_out = order == "K" or (x.is_c_contiguous if order == "C" else x.is_f_contiguous)
+    if d is x.dtype:
+        return x if laid_out and not copy else r.copy(x, order)
+    result = cast(r, x, d)
+    return result if order == "K" else r.copy(result, order)
+
+
+def np_array(
+    r: Recorder,
+    object: object,
+    dtype: object = None,
+    *,
+    copy: object = True,
+    order: object = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    like: object = None,
+) -> ArrayHandle:
+    """`numpy.array`."""
+    x = as_array(r, object)
+    given = isinstance(object, ArrayHandle) and not object.numpy_scalar
+    d = x.dtype if dtype is None else known_dtype(dtype)
+    if not given:
+        _check_numbers(r, object, d)
+        x = r.copy(x) if x.numpy_scalar else x
+    if copy is False and (not given or d is not x.dtype):
+        raise plain_numpy_raises("unable to avoid copy while creating an array as requested")
+    result = converted(r, x, d, order_of(order), bool(copy) or not given)
+    if result.ndim < ndmin:
+        result = shapes.reshape(r, result, (*(1,) * (ndmin - result.ndim), *result.shape))
+    return result
+
+
+def _check_numbers(r: Recorder, x: object, d: dtypes.DType) -> None:
+    """Python ints that do not fit the dtype raise in NumPy."""
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            _check_numbers(r, item, d)
+    elif isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
+        try:
+            with np.errstate(all="ignore"):
+                np.array(x, d.numpy)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise plain_numpy_raises(str(error)) from error
+
+
+def np_asarray(
+    r: Recorder,
+    a: object,
+    dtype: object = None,
+    order: object = "K",
+    *,
+    device: object = None,
+    copy: object = None,
+    like: object = None,
+) -> ArrayHandle:
+    """`numpy.asarray`: the array itself when nothing has to change."""
+    return np_array(r, a, dtype, copy=copy, order="K" if order is None else order)
+
+
+def np_ascontiguousarray(r: Recorder, a: object, dtype: object = None, *, like: object = None) -> ArrayHandle:
+    """`numpy.ascontiguousarray`: at least 1-d."""
+    return np_array(r, a, dtype, copy=None, order="C", ndmin=1)
+
+
+def np_asfortranarray(r: Recorder, a: object, dtype: object = None, *, like: object = None) -> ArrayHandle:
+    """`numpy.asfortranarray`: at least 1-d."""
+    return np_array(r, a, dtype, copy=None, order="F", ndmin=1)
+
+
+def np_require(
+    r: Recorder, a: object, dtype: object = None, requirements: object = None, *, like: object = None
+) -> ArrayHandle:
+    """`numpy.require`, for contiguity and dtype."""
+    wanted = {str(q).upper() for q in (requirements if isinstance(requirements, (list, tuple)) else requirements or "")}
+    c, f = {"C", "C_CONTIGUOUS", "CONTIGUOUS"}, {"F", "F_CONTIGUOUS", "FORTRAN"}
+    if wanted - c - f:
+        raise Unsupported("np.require of ownership, alignment or writeability", "use np.array or np.copy")
+    return np_array(r, a, dtype, copy=None, order="C" if wanted & c else "F" if wanted & f else "A")
+
+
+def np_copy(r: Recorder, a: object, order: object = "K", subok: bool = False) -> ArrayHandle:
+    """`numpy.copy`: always an array."""
+    return np_array(r, a, order=order)
+
+
+def method_copy(r: Recorder, x: ArrayHandle, order: object = "C") -> ArrayHandle:
+    """`x.copy()`."""
+    return kept_scalar(r, x, r.copy(x, order_of(order)))

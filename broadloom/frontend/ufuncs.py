@@ -1,0 +1,220 @@
+"""The ufunc protocol: promotion, broadcasting, out=, where=, dtype=, casting=, and the ufunc methods.
+
+What goes in: a NumPy ufunc and its arguments as the user wrote them. What comes out: a NumPy scalar handle for a
+0-d result, an array handle otherwise, the out array itself where out= was given, a tuple for several results.
+
+What holds: the loop's dtypes are those NumPy resolves; a write to out= happens through the storage model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.frontend import shapes
+from broadloom.frontend.loops import COMPARISONS, loop
+from broadloom.frontend.operands import (
+    Operand,
+    as_array,
+    cast,
+    constant,
+    fits,
+    known_dtype,
+    lift,
+    operand,
+    resolve,
+)
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+
+def ufunc(
+    r: Recorder,
+    u: np.ufunc,
+    *args: object,
+    out: object = None,
+    where: object = True,
+    dtype: object = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    subok: bool = True,
+    signature: object = None,
+) -> Any:
+    """Call `u(*args, ...)`."""
+    if not u.nin <= len(args) <= u.nargs:
+        raise plain_numpy_raises(f"{u.__name__} takes {u.nin} arguments, got {len(args)}")
+    if order not in ("K", "A"):
+        raise Unsupported(f"{u.__name__}(order={order!r}) is not captured", "leave order out, or copy the result")
+    outs = _outs(u, args[u.nin :], out)
+    operands = tuple(operand(r, x) for x in args[: u.nin])
+    loop_dtypes = resolve(
+        u,
+        (*(o.key for o in operands), *(None if o is None else o.dtype.numpy for o in outs)),
+        _signature(u, dtype, signature),
+        casting,
+    )
+    if u is np.power and loop_dtypes[0].is_integer:
+        _refuse_negative_powers(operands[1], loop_dtypes[1])
+    folded = _compare_out_of_range(r, u, operands, loop_dtypes)
+    if folded is None:
+        lifted = tuple(lift(r, o, d) for o, d in zip(operands, loop_dtypes[: u.nin], strict=True))
+        shapes.broadcast_shapes(r, *(x.shape for x in lifted))
+        results = loop(r, u, lifted, loop_dtypes)
+    else:
+        results = folded
+    values = results if isinstance(results, tuple) else (results,)
+    mask = None if where is True else as_mask(r, where)
+    delivered = tuple(deliver(r, v, o, mask, casting) for v, o in zip(values, outs, strict=True))
+    return delivered if len(delivered) > 1 else delivered[0]
+
+
+def _outs(u: np.ufunc, positional: Sequence[object], out: object) -> tuple[ArrayHandle | None, ...]:
+    if out is None:
+        outs: tuple[object, ...] = (*positional, *(None,) * (u.nout - len(positional)))
+    elif positional:
+        raise plain_numpy_raises("out given both by position and by name")
+    else:
+        outs = out if isinstance(out, tuple) else (out,)
+        if len(outs) != u.nout:
+            raise plain_numpy_raises(f"out must have {u.nout} entries")
+    return tuple(as_out(o) for o in outs)
+
+
+def as_out(out: object) -> ArrayHandle | None:
+    """The array that out= names, writeable."""
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if out is None:
+        return None
+    if not isinstance(out, ArrayHandle) or out.numpy_scalar:
+        raise plain_numpy_raises("out must be an array")
+    if not out.writeable:
+        raise plain_numpy_raises("output array is read-only")
+    return out
+
+
+def _signature(u: np.ufunc, dtype: object, signature: object) -> tuple[np.dtype[Any] | None, ...] | None:
+    if dtype is not None:
+        if signature is not None:
+            raise plain_numpy_raises("give dtype or signature, not both")
+        return (*(None,) * u.nin, *(known_dtype(dtype).numpy,) * u.nout)
+    if signature is None:
+        return None
+    if isinstance(signature, tuple) and len(signature) == u.nargs:
+        return tuple(None if s is None else known_dtype(s).numpy for s in signature)
+    raise Unsupported("a ufunc signature given as text", "give a tuple of dtypes, or dtype=")
+
+
+def as_mask(r: Recorder, where: object) -> ArrayHandle:
+    """The where= argument, which NumPy casts to bool safely."""
+    mask = as_array(r, where)
+    if mask.dtype is not dtypes.bool_:
+        raise plain_numpy_raises("where= must be boolean")
+    return mask
+
+
+def scalar(r: Recorder, value: ArrayHandle) -> ArrayHandle:
+    """A 0-d result as the NumPy scalar it is; anything else as it is."""
+    return r.as_scalar(value) if value.ndim == 0 else value
+
+
+def deliver(
+    r: Recorder, value: ArrayHandle, out: ArrayHandle | None, mask: ArrayHandle | None = None, casting: str = "same_kind"
+) -> ArrayHandle:
+    """Give `value` to the caller: written into `out` where `mask` allows, or as a fresh result."""
+    if out is None:
+        if mask is None:
+            return scalar(r, value)
+        # NumPy leaves unselected elements uninitialised; zero is as good a value as any.
+        shapes.broadcast_shapes(r, value.shape, mask.shape)
+        return scalar(r, r.op("where", mask, value, constant(r, 0, value.dtype)))
+    if not np.can_cast(value.dtype.numpy, out.dtype.numpy, casting=casting):  # type: ignore[arg-type]
+        raise plain_numpy_raises(f"cannot cast output from {value.dtype} to {out.dtype} by rule {casting!r}")
+    value = shapes.expand(r, cast(r, value, out.dtype), out.shape)
+    if mask is not None:
+        value = r.op("where", shapes.expand(r, mask, out.shape), value, out)
+    r.write(out, value)
+    return out
+
+
+def _refuse_negative_powers(exponent: Operand, dtype: DType) -> None:
+    """NumPy raises for an integer to a negative integer power, which only unsigned or constant powers rule out."""
+    if dtype.kind == "u" or exponent.handle is not None and exponent.handle.dtype.kind in "ub":
+        return
+    if not isinstance(exponent.number, int):
+        raise Unsupported(
+            "an integer to a signed integer power known only at run time: NumPy raises if it is negative",
+            "use an unsigned or a float exponent",
+        )
+    if exponent.number < 0:
+        raise plain_numpy_raises("integers to negative integer powers are not allowed")
+
+
+_EXTREME: dict[np.ufunc, tuple[bool, bool]] = {  # result for (other < number, other > number)
+    np.equal: (False, False),
+    np.not_equal: (True, True),
+    np.less: (True, False),
+    np.less_equal: (True, False),
+    np.greater: (False, True),
+    np.greater_equal: (False, True),
+}
+
+
+def _compare_out_of_range(
+    r: Recorder, u: np.ufunc, operands: tuple[Operand, ...], loop_dtypes: tuple[DType, ...]
+) -> ArrayHandle | None:
+    """Integers against a Python int beyond their dtype: NumPy 2 compares the true values, so the answer is known."""
+    if u not in COMPARISONS or not loop_dtypes[0].is_integer:
+        return None
+    for i, o in enumerate(operands):
+        other = operands[1 - i]
+        if not isinstance(o.number, int) or fits(o.number, loop_dtypes[i]) or other.handle is None:
+            continue
+        other_is_less = o.number > 0
+        answer = _EXTREME[u][0 if other_is_less == (i == 1) else 1]
+        return full(r, other.shape, answer, dtypes.bool_)
+    return None
+
+
+def full(r: Recorder, shape: shapes.Shape, value: object, dtype: DType) -> ArrayHandle:
+    """A fresh array of one value."""
+    scalar_value = lift(r, operand(r, value), dtype)
+    return r.copy(shapes.expand(r, scalar_value, shape))
+
+
+def apply(r: Recorder, u: np.ufunc, *args: object) -> ArrayHandle:
+    """`u(*args)` with one result, for compositions."""
+    result = ufunc(r, u, *args)
+    if not isinstance(result, ArrayHandle):
+        raise TypeError(f"{u.__name__} has several results")
+    return result
+
+
+# ---- ufunc methods -------------------------------------------------------------------------------------------------
+
+
+def outer(r: Recorder, u: np.ufunc, a: object, b: object, **kwargs: Any) -> Any:
+    """`u.outer(a, b)`: every pair."""
+    if u.nin != 2:
+        raise plain_numpy_raises(f"{u.__name__}.outer needs a ufunc of two arguments")
+    x, y = as_array(r, a), as_array(r, b)
+    # Python numbers stay weak: they have no axes to pair.
+    first: object = shapes.insert_axes(r, x, x.ndim, y.ndim) if isinstance(a, (ArrayHandle, list, tuple)) else a
+    return ufunc(r, u, first, y if isinstance(b, (ArrayHandle, list, tuple)) else b, **kwargs)
+
+
+POWERS_FAST: dict[float, np.ufunc] = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
+
+
+def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
+    """`a ** b`: as NumPy's operator, which takes square, sqrt and reciprocal for those constant exponents."""
+    if isinstance(a, ArrayHandle) and isinstance(b, (int, float)) and not isinstance(b, (bool, np.generic)):
+        fast = POWERS_FAST.get(b)
+        exact_kind = a.dtype.kind in "fc" or (fast is np.square and isinstance(b, int) and a.dtype.kind in "ui")
+        if fast is not None and exact_kind and not a.numpy_scalar:
+            return ufunc(r, fast, a, **kwargs)
+    return ufunc(r, np.power, a, b, **kwargs)

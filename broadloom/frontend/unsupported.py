@@ -1,0 +1,25 @@
+"""The one way the frontend says no.
+
+What goes in: what was asked and what the user can do instead. What comes out: `Unsupported`, which capture turns
+into a graph break; the plain function then runs, and where NumPy itself would raise, NumPy's own error is seen.
+"""
+
+from __future__ import annotations
+
+from broadloom.errors import BroadloomError
+
+
+class Unsupported(BroadloomError):  # noqa: N818 - it is a refusal, not a failure
+    """This call cannot be captured: the author of the function may act on `remedy`, or leave it to plain NumPy.
+
+    >>> print(Unsupported("np.sort is not captured", "sort outside the compiled function"))
+    np.sort is not captured; remedy: sort outside the compiled function
+    """
+
+    def __init__(self, what: str, remedy: str = "run this part outside the compiled function") -> None:
+        super().__init__(what, remedy=remedy)
+
+
+def plain_numpy_raises(what: str) -> Unsupported:
+    """A refusal for a call that NumPy itself rejects: the plain function raises NumPy's own error."""
+    return Unsupported(what, "correct the call: NumPy raises for it as well")
