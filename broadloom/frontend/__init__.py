@@ -1,0 +1,29 @@
+"""The frontend: one table from NumPy's callables, methods and attributes to op calls on a recorder.
+
+What goes in: a NumPy callable (or the name of an ndarray method or attribute) and arguments in which arrays are
+handles. What comes out: handles of results with NumPy's dtype, shape, kind and view relation, or `Unsupported`.
+"""
+
+from broadloom.frontend.table import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    REFUSED,
+    REFUSED_METHODS,
+    getitem,
+    setitem,
+    ufunc_method,
+)
+from broadloom.frontend.unsupported import Unsupported
+
+__all__ = [
+    "ATTRIBUTES",
+    "FUNCTIONS",
+    "METHODS",
+    "REFUSED",
+    "REFUSED_METHODS",
+    "Unsupported",
+    "getitem",
+    "setitem",
+    "ufunc_method",
+]

@@ -6,6 +6,7 @@ stack, repeat, tile, roll), views for what it views (the split family, unstack).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -184,7 +185,7 @@ def np_array_split(r: Recorder, ary: object, indices_or_sections: Any, axis: obj
         if not isinstance(n, int) or not all(isinstance(i, int) for i in inner):
             raise Unsupported("splitting a symbolic size at given points", "slice the array yourself")
         bounds = [0, *inner, n]
-        cuts = [range(n)[slice(a, b)] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        cuts = [range(n)[slice(a, b)] for a, b in itertools.pairwise(bounds)]
         pieces: list[tuple[Size, Size]] = [(c.start, len(c)) for c in cuts]
     else:
         sections = shapes.as_size(indices_or_sections, "a number of sections")
@@ -259,8 +260,7 @@ def np_repeat(r: Recorder, a: object, repeats: object, axis: object = None) -> A
     n = x.shape[where]
     if not shapes.same(r, n, len(counts)):
         raise plain_numpy_raises("repeats does not fit the axis")
-    index = np.repeat(np.arange(len(counts)), counts)
-    return take(r, x, constant(r, index), where)
+    return r.op("repeat", x, repeats=tuple(shapes.as_size(c) for c in counts), axis=where)
 
 
 def np_tile(r: Recorder, A: object, reps: object) -> ArrayHandle:
@@ -322,7 +322,7 @@ def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: objec
         raise Unsupported("np.insert at several places", "use np.concatenate of the pieces")
     at = obj % n if obj < 0 else obj
     v = cast(r, as_array(r, values), x.dtype)
-    if v.ndim > 1 or v.ndim == 1 and x.ndim > 1:
+    if v.ndim > 1 or (v.ndim == 1 and x.ndim > 1):
         raise Unsupported("np.insert of several values", "use np.concatenate of the pieces")
     shape = list(x.shape)
     shape[where] = v.shape[0] if v.ndim else 1

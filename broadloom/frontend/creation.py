@@ -17,7 +17,7 @@ from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, cast, constant, from_size, is_symbolic, known_dtype, lift, operand
 from broadloom.frontend.reductions import np_any
-from broadloom.frontend.shaping import array_of, converted, order_of, permuted
+from broadloom.frontend.shaping import array_of, converted, np_diagonal, order_of, permuted
 from broadloom.frontend.ufuncs import apply
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
@@ -156,7 +156,9 @@ def np_arange(
     if step is None:
         step = 1
     if dtype is None:
-        d = known_dtype(np.result_type(*(np.int64(0) if isinstance(x, Expr) else np.asarray(x) for x in (start, stop, step))))
+        d = known_dtype(
+            np.result_type(*(np.int64(0) if isinstance(x, Expr) else np.asarray(x) for x in (start, stop, step)))
+        )
     else:
         d = known_dtype(dtype)
     if not any(isinstance(x, Expr) for x in (start, stop, step)):
@@ -169,7 +171,7 @@ def np_arange(
     if d is dtypes.bool_:
         raise Unsupported("np.arange of bools with a symbolic size", "use an integer dtype")
     first = from_size(r, low, d) if isinstance(low, Expr) else constant(r, low, d)
-    return _progression(r, n, first, constant(r, step, d), d, starts_at_zero=low is 0)  # noqa: F632
+    return _progression(r, n, first, constant(r, step, d), d, starts_at_zero=low == 0)
 
 
 def _static_arange(r: Recorder, start: Any, stop: Any, step: Any, d: DType) -> ArrayHandle:
@@ -351,8 +353,6 @@ def _require_matrix(x: ArrayHandle) -> None:
 
 def np_diag(r: Recorder, v: object, k: int = 0) -> ArrayHandle:
     """`numpy.diag`: the matrix of a diagonal, or the diagonal of a matrix (a read-only view)."""
-    from broadloom.frontend.shaping import np_diagonal
-
     x = array_of(r, v)
     if x.ndim == 2:
         return np_diagonal(r, x, k)

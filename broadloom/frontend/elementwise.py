@@ -37,7 +37,9 @@ def truth(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     return x if x.dtype is dtypes.bool_ else r.op("not_equal", x, constant(r, 0, x.dtype))
 
 
-def np_select(r: Recorder, condlist: Sequence[object], choicelist: Sequence[object], default: object = 0) -> ArrayHandle:
+def np_select(
+    r: Recorder, condlist: Sequence[object], choicelist: Sequence[object], default: object = 0
+) -> ArrayHandle:
     """`numpy.select`: the first choice whose condition holds."""
     if len(condlist) != len(choicelist) or not condlist:
         raise plain_numpy_raises("list of cases must be same length as list of conditions")
@@ -320,9 +322,7 @@ def _gradient_along(r: Recorder, x: ArrayHandle, axis: int, h: object, edge_orde
 
 
 def _combination(r: Recorder, h: object, terms: Sequence[tuple[float, ArrayHandle]]) -> ArrayHandle:
-    products = [
-        apply(r, np.multiply, apply(r, np.divide, coefficient, h), value) for coefficient, value in terms
-    ]
+    products = [apply(r, np.multiply, apply(r, np.divide, coefficient, h), value) for coefficient, value in terms]
     total = products[0]
     for p in products[1:]:
         total = apply(r, np.add, total, p)

@@ -19,6 +19,7 @@ from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, cast, constant, from_size, is_sequence, is_symbolic, lift, operand
 from broadloom.frontend.shapes import decide
+from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
@@ -49,9 +50,10 @@ class Fancy:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A boolean array for as many axes as it has."""
+    """A boolean array for as many axes as it has; `constant` is its value where that is known."""
 
     mask: ArrayHandle
+    constant: np.ndarray | None = None
 
 
 NEW_AXIS = None
@@ -108,7 +110,9 @@ def _prepare(r: Recorder, item: object) -> object:
     if isinstance(item, WeakScalar):
         raise Unsupported("a Python number known only at run time used as an index", "pass it as a constant int")
     if isinstance(item, (float, complex, str)):
-        raise plain_numpy_raises("only integers, slices, Ellipsis, None and integer or boolean arrays are valid indices")
+        raise plain_numpy_raises(
+            "only integers, slices, Ellipsis, None and integer or boolean arrays are valid indices"
+        )
     return item
 
 
@@ -132,7 +136,7 @@ def _part(r: Recorder, x: ArrayHandle, axis: int, item: object) -> Part:
     if isinstance(item, slice):
         return _slice(r, item, n)
     if isinstance(item, _ConstantMask):
-        return Mask(constant(r, item.mask))
+        return Mask(constant(r, item.mask), item.mask)
     if isinstance(item, ArrayHandle):
         if item.dtype is dtypes.bool_:
             return Mask(item)
@@ -279,9 +283,7 @@ def _fancy_axes(parts: Sequence[Part]) -> list[int]:
     return axes
 
 
-def _split(
-    r: Recorder, x: ArrayHandle, parts: Sequence[Part]
-) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
+def _split(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
     """The basic view, the index arrays with their axes in it, and the axis where the index dims land.
 
     An integer beside an index array is an index array too, by NumPy's rule."""
@@ -306,8 +308,8 @@ def shapes_ndim(indices: Sequence[ArrayHandle]) -> int:
 
 def _gather(r: Recorder, x: ArrayHandle, indices: Sequence[ArrayHandle], axes: Sequence[int]) -> ArrayHandle:
     """Index dims first, then the axes that are left."""
-    as_int64 = [r.promote(i, dtypes.int64) for i in indices]
-    return r.op("gather", x, *as_int64, axes=tuple(a - x.ndim for a in axes))
+    result: ArrayHandle = r.op("gather", x, *indices, axes=tuple(a - x.ndim for a in axes), core=x.ndim)
+    return result
 
 
 def _move_front_to(r: Recorder, x: ArrayHandle, n: int, place: int) -> ArrayHandle:
@@ -322,7 +324,7 @@ def _masks_to_indices(r: Recorder, parts: Sequence[Part]) -> tuple[Part, ...]:
         if not isinstance(part, Mask):
             turned.append(part)
             continue
-        value = r.constant_value(part.mask)
+        value = part.constant
         if value is None or value.ndim == 0:
             raise Unsupported(
                 "indexing by a boolean array: the size of the result depends on data",
@@ -405,8 +407,8 @@ def scatter(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle, 
     rest = tuple(s for i, s in enumerate(base.shape) if i not in axes)
     v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
     v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
-    as_int64 = [r.promote(i, dtypes.int64) for i in indices]
-    result = r.op("scatter", base, v, *as_int64, axes=tuple(a - base.ndim for a in axes), mode=mode)
+    axes_from_end = tuple(a - base.ndim for a in axes)
+    result = r.op("scatter", base, v, *indices, axes=axes_from_end, core=base.ndim, mode=mode, index_rank=n)
     r.write(base, result)
 
 
@@ -445,10 +447,9 @@ def take(
         x, where = shapes.reshape(r, x, (shapes.count(x.shape),)), -1
     else:
         where = shapes.axis_from_end(axis, x.ndim)
-    index = r.promote(index, dtypes.int64)
     if mode != "raise":
-        index = _into_range(r, index, x.shape[where], mode)
-    result = r.op("take", x, index, axis=where)
+        index = _into_range(r, r.promote(index, dtypes.int64), x.shape[where], mode)
+    result = r.op("take", x, index, axis=where, index_rank=index.ndim)
     return r.as_scalar(result) if result.ndim == 0 else result
 
 
@@ -484,3 +485,45 @@ def compress(r: Recorder, condition: object, a: object, axis: object = None, out
 def fill(r: Recorder, x: ArrayHandle, value: object) -> None:
     """`x.fill(value)`."""
     setitem(r, x, Ellipsis, value)
+
+
+def np_copyto(r: Recorder, dst: object, src: object, casting: str = "same_kind", where: object = True) -> None:
+    """`numpy.copyto`."""
+    if not isinstance(dst, ArrayHandle) or not dst.writeable or dst.numpy_scalar:
+        raise plain_numpy_raises("np.copyto needs a writeable array")
+    source = operand(r, src)
+    if isinstance(source.key, np.dtype):
+        allowed = np.can_cast(source.key, dst.dtype.numpy, casting)  # type: ignore[arg-type]
+    elif casting in ("no", "equiv"):
+        raise Unsupported(f"np.copyto of a Python number by rule {casting!r}", "use casting='same_kind'")
+    else:
+        example = {int: 0, float: 0.0, complex: 0j}[source.key]
+        allowed = casting == "unsafe" or np.result_type(dst.dtype.numpy, example) == dst.dtype.numpy
+    if not allowed:
+        raise plain_numpy_raises("cannot cast the source of np.copyto")
+    value = fit(r, lift(r, source, dst.dtype), dst.shape)
+    if where is not True:
+        mask = as_mask(r, where)
+        value = r.op("where", shapes.expand(r, mask, dst.shape), value, dst)
+    r.write(dst, value)
+
+
+def np_putmask(r: Recorder, a: object, mask: object, values: object) -> None:
+    """`numpy.putmask` with one value."""
+    if not isinstance(a, ArrayHandle) or not a.writeable or as_array(r, values).ndim:
+        raise Unsupported("np.putmask of several values", "use np.where, or a[mask] = value")
+    m = as_array(r, mask)
+    if not shapes.same_shape(r, m.shape, a.shape):
+        raise plain_numpy_raises("putmask: mask and data must be the same size")
+    m = m if m.dtype is dtypes.bool_ else r.op("not_equal", m, constant(r, 0, m.dtype))
+    r.write(a, r.op("where", m, shapes.expand(r, lift(r, operand(r, values), a.dtype), a.shape), a))
+
+
+def np_fill_diagonal(r: Recorder, a: object, val: object, wrap: bool = False) -> None:
+    """`numpy.fill_diagonal` of a matrix with one value."""
+    if not isinstance(a, ArrayHandle) or not a.writeable or a.ndim != 2 or as_array(r, val).ndim:
+        raise Unsupported("np.fill_diagonal beyond one value in a matrix", "assign with index arrays")
+    if wrap:
+        raise Unsupported("np.fill_diagonal(wrap=True)", "assign with index arrays")
+    where = r.view("diagonal", a, offset=0, axis1=-2, axis2=-1)
+    r.write(where, shapes.expand(r, lift(r, operand(r, val), a.dtype), where.shape))

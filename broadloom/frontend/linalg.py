@@ -261,9 +261,7 @@ def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
 # ---- norms -----------------------------------------------------------------------------------------------------------
 
 
-def np_norm(
-    r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False
-) -> ArrayHandle:
+def np_norm(r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False) -> ArrayHandle:
     """`numpy.linalg.norm`, except those matrix norms that need singular values."""
     a = as_array(r, x)
     if not a.dtype.is_inexact:
@@ -406,9 +404,9 @@ def np_convolve(r: Recorder, a: object, v: object, mode: str = "full") -> ArrayH
 def np_correlate(r: Recorder, a: object, v: object, mode: str = "valid") -> ArrayHandle:
     """`numpy.correlate` with a short kernel of static size, not longer than the signal."""
     x, kernel = as_array(r, a), as_array(r, v)
-    if kernel.ndim == 1 and x.ndim == 1 and isinstance(x.shape[0], int) and isinstance(kernel.shape[0], int):
-        if kernel.shape[0] > x.shape[0]:
-            raise Unsupported("np.correlate with a kernel longer than the signal", "exchange the arguments")
+    sizes = (*x.shape[:1], *kernel.shape[:1])
+    if len(sizes) == 2 and all(isinstance(n, int) for n in sizes) and sizes[1] > sizes[0]:
+        raise Unsupported("np.correlate with a kernel longer than the signal", "exchange the arguments")
     if kernel.dtype.kind == "c":
         kernel = r.op("conj", kernel)
     return _sliding_products(r, x, kernel, mode)
@@ -423,9 +421,8 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     k, n = kernel.shape[0], x.shape[0]
     if not isinstance(k, int) or not 0 < k <= LONGEST_KERNEL:
         raise Unsupported(f"a kernel of {k} elements", f"use a kernel of 1 to {LONGEST_KERNEL} elements")
-    if not isinstance(n, int) or n == 0:
-        if not shapes.decide(r, ge(n, k)):
-            raise Unsupported("a signal shorter than the kernel", "exchange the arguments")
+    if (not isinstance(n, int) or n == 0) and not shapes.decide(r, ge(n, k)):
+        raise Unsupported("a signal shorter than the kernel", "exchange the arguments")
     d = result_dtype(r, x.dtype.numpy, kernel.dtype.numpy)
     if d is dtypes.bool_:
         raise Unsupported("convolution of booleans", "cast to an integer dtype")
@@ -444,3 +441,38 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     if total is None:
         raise TypeError("the kernel has elements")
     return total
+
+
+# ---- numpy.linalg's Array API spellings ------------------------------------------------------------------------------
+
+
+def np_linalg_tensordot(r: Recorder, x1: object, x2: object, /, *, axes: Any = 2) -> ArrayHandle:
+    """`numpy.linalg.tensordot`."""
+    return np_tensordot(r, x1, x2, axes)
+
+
+def np_linalg_vecdot(r: Recorder, x1: object, x2: object, /, *, axis: object = -1) -> ArrayHandle:
+    """`numpy.linalg.vecdot`."""
+    return np_vecdot(r, x1, x2, axis=axis)
+
+
+def np_linalg_outer(r: Recorder, x1: object, x2: object, /) -> ArrayHandle:
+    """`numpy.linalg.outer` of two vectors."""
+    if as_array(r, x1).ndim != 1 or as_array(r, x2).ndim != 1:
+        raise plain_numpy_raises("input arrays must be one-dimensional")
+    return np_outer(r, x1, x2)
+
+
+def np_linalg_cross(r: Recorder, x1: object, x2: object, /, *, axis: object = -1) -> ArrayHandle:
+    """`numpy.linalg.cross`."""
+    return np_cross(r, x1, x2, axis=axis)
+
+
+def np_linalg_trace(r: Recorder, x: object, /, *, offset: int = 0, dtype: object = None) -> ArrayHandle:
+    """`numpy.linalg.trace`: of the last two axes."""
+    return np_trace(r, x, offset, -2, -1, dtype)
+
+
+def np_linalg_diagonal(r: Recorder, x: object, /, *, offset: int = 0) -> ArrayHandle:
+    """`numpy.linalg.diagonal`: of the last two axes."""
+    return np_diagonal(r, x, offset, -2, -1)

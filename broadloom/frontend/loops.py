@@ -122,7 +122,7 @@ def loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: t
     first = args[0].dtype
     if u in COMPARISONS and first is not args[1].dtype:
         return _compare_signs_apart(r, u, *args)
-    if u in UNCHANGED_ON_INTEGERS and first.kind in "bui" or u is np.absolute and first.kind in "bu":
+    if (u in UNCHANGED_ON_INTEGERS and first.kind in "bui") or (u is np.absolute and first.kind in "bu"):
         return r.copy(args[0])
     if u in (np.isnan, np.isinf) and first.kind in "bui":
         return r.op("not_equal", args[0], args[0])
@@ -190,7 +190,9 @@ def _modf(r: Recorder, x: ArrayHandle) -> Results:
 
 def _spacing(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """The distance to the next number away from zero, with the sign of x."""
-    away = r.op("copysign", number(r, x, math.inf), r.op("where", r.op("equal", x, number(r, x, 0)), number(r, x, 0), x))
+    away = r.op(
+        "copysign", number(r, x, math.inf), r.op("where", r.op("equal", x, number(r, x, 0)), number(r, x, 0), x)
+    )
     gap = r.op("subtract", r.op("nextafter", x, away), x)
     return r.op("where", r.op("isinf", x), number(r, x, math.nan), gap)
 

@@ -191,8 +191,9 @@ def resolve(
     reduction: bool = False,
 ) -> tuple[DType, ...]:
     """The dtypes of the loop NumPy runs, one for each operand and result."""
+    given = {} if signature is None else {"signature": signature}
     try:
-        found = u.resolve_dtypes(keys, signature=signature, casting=casting, reduction=reduction)  # type: ignore[call-overload]
+        found = u.resolve_dtypes(keys, casting=casting, reduction=reduction, **given)  # type: ignore[call-overload]
     except (TypeError, ValueError) as error:
         raise plain_numpy_raises(f"{u.__name__}: {error}") from error
     return tuple(known_dtype(d) for d in found)

@@ -96,9 +96,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
     return result
 
 
-def _pad_axis(
-    r: Recorder, x: ArrayHandle, axis: int, mode: str, before: Size, after: Size, stat: Pair
-) -> ArrayHandle:
+def _pad_axis(r: Recorder, x: ArrayHandle, axis: int, mode: str, before: Size, after: Size, stat: Pair) -> ArrayHandle:
     n = x.shape[axis]
     if shapes.same(r, n, 0):
         raise plain_numpy_raises(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
@@ -139,18 +137,16 @@ def _pad_far(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, a
     if not (isinstance(n, int) and isinstance(before, int) and isinstance(after, int)):
         raise Unsupported(f"np.pad(mode={mode!r}) wider than a symbolic axis", "pad by less than the size")
     places = np.pad(np.arange(n), (before, after), mode=mode)  # type: ignore[call-overload]
-    result: ArrayHandle = r.op("take", x, r.constant(places), axis=where)
+    result: ArrayHandle = r.op("take", x, r.constant(places), axis=where, index_rank=1)
     return result
 
 
-def _stat(
-    r: Recorder, x: ArrayHandle, where: int, mode: str, width: Size, length: object, front: bool
-) -> ArrayHandle:
+def _stat(r: Recorder, x: ArrayHandle, where: int, mode: str, width: Size, length: object, front: bool) -> ArrayHandle:
     n = x.shape[where]
     part = x
     if length is not None:
         k = shapes.as_size(length, "stat_length")
-        if not isinstance(k, int) or k <= 0 and mode != "mean":
+        if not isinstance(k, int) or (k <= 0 and mode != "mean"):
             raise plain_numpy_raises("stat_length of 0 yields no value for padding")
         if shapes.decide(r, le(k, n)):
             part = shapes.cut(r, x, where, 0 if front else sub(n, k), k)

@@ -365,9 +365,7 @@ def np_count_nonzero(r: Recorder, a: object, axis: object = None, *, keepdims: o
     return deliver(r, r.op("count_nonzero", x, axes=axes, keepdims=_truth(keepdims)), None)
 
 
-def np_ptp(
-    r: Recorder, a: object, axis: object = None, out: object = None, keepdims: object = NO_VALUE
-) -> ArrayHandle:
+def np_ptp(r: Recorder, a: object, axis: object = None, out: object = None, keepdims: object = NO_VALUE) -> ArrayHandle:
     """`numpy.ptp`: max minus min."""
     low = np_min(r, a, axis, None, keepdims)
     return ufunc(r, np.subtract, np_max(r, a, axis, None, keepdims), low, out=out)
@@ -512,7 +510,7 @@ def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
         x = as_array(r, a)
         if x.dtype.kind not in "fc":
             return _spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
-        if where is not NO_VALUE and where is not True or x.dtype.bits == 16 or dtype is not None:
+        if (where is not NO_VALUE and where is not True) or x.dtype.bits == 16 or dtype is not None:
             raise Unsupported(f"np.nan{op} with where=, dtype= or on float16", f"use np.{op}(..., where=~np.isnan(x))")
         degrees = ddof if correction is NO_VALUE else correction
         if not isinstance(degrees, (int, float)):
@@ -565,7 +563,7 @@ def ufunc_reduce(
     x = as_array(r, array)
     if where is not True or _is_given(initial) or u not in OPS or u.nin != 2:
         raise Unsupported(f"np.{u.__name__}.reduce with these arguments", "use sum, prod, max, min, all or any")
-    if isinstance(axis, tuple) and len(axis) != 1 or axis is None and x.ndim != 1:
+    if (isinstance(axis, tuple) and len(axis) != 1) or (axis is None and x.ndim != 1):
         raise Unsupported(f"np.{u.__name__}.reduce over several axes", "reduce one axis at a time")
     axes = shapes.axes_from_end(axis, x.ndim)
     n = x.shape[axes[0]]

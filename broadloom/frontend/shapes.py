@@ -15,6 +15,7 @@ import numpy as np
 
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.ops.signature import holds
 from broadloom.symbolic import Expr, Relation, Size, eq, floordiv, mul, product
 
 Shape = tuple[Size, ...]
@@ -22,7 +23,10 @@ Shape = tuple[Size, ...]
 
 def decide(r: Recorder, relation: Relation | bool) -> bool:
     """The truth of a relation between sizes: known, proven, or decided now and guarded."""
-    return relation if isinstance(relation, bool) else r.decide(relation)
+    answer = holds(relation, r.builder.decide)
+    if answer is None:
+        raise Unsupported(f"whether {relation} holds is not known", "compile with static sizes")
+    return answer
 
 
 def same(r: Recorder, a: Size, b: Size) -> bool:
@@ -147,9 +151,7 @@ def move_axis_last(r: Recorder, x: ArrayHandle, axis: int) -> ArrayHandle:
     return permute(r, x, [*(i for i in range(x.ndim) if i != a), a])
 
 
-def cut(
-    r: Recorder, x: ArrayHandle, axis: int, start: Size, size: Size, step: int = 1
-) -> ArrayHandle:
+def cut(r: Recorder, x: ArrayHandle, axis: int, start: Size, size: Size, step: int = 1) -> ArrayHandle:
     """The view of `size` elements along `axis` from `start` by `step`, all in range."""
     a = axis % x.ndim
     core = x.ndim - a

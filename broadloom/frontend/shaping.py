@@ -13,7 +13,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.indexing import same_array
+from broadloom.frontend.indexing import compress, same_array
 from broadloom.frontend.operands import as_array, cast, known_dtype
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -30,7 +30,7 @@ def array_of(r: Recorder, x: object) -> ArrayHandle:
 
 def kept_scalar(r: Recorder, x: object, result: ArrayHandle) -> ArrayHandle:
     """Methods of NumPy scalars give scalars for 0-d results."""
-    scalar = isinstance(x, ArrayHandle) and x.numpy_scalar or isinstance(x, np.generic)
+    scalar = (isinstance(x, ArrayHandle) and x.numpy_scalar) or isinstance(x, np.generic)
     return r.as_scalar(result) if scalar and result.ndim == 0 else result
 
 
@@ -76,7 +76,9 @@ def _reshape(r: Recorder, x: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
     return same_array(r, x) if result is x else result
 
 
-def method_reshape(r: Recorder, a: ArrayHandle, *shape: object, order: object = "C", copy: object = None) -> ArrayHandle:
+def method_reshape(
+    r: Recorder, a: ArrayHandle, *shape: object, order: object = "C", copy: object = None
+) -> ArrayHandle:
     """`x.reshape(2, 3)` or `x.reshape((2, 3))`."""
     return np_reshape(r, a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
@@ -327,7 +329,7 @@ def np_diagonal(r: Recorder, a: object, offset: int = 0, axis1: object = 0, axis
     return result
 
 
-# ---- parts of complex numbers, and other readings of the bytes --------------------------------------------------------
+# ---- parts of complex numbers, and other readings of the bytes ------------------------------------------------------
 
 
 def np_real(r: Recorder, val: object) -> ArrayHandle:
@@ -499,3 +501,22 @@ def np_copy(r: Recorder, a: object, order: object = "K", subok: bool = False) ->
 def method_copy(r: Recorder, x: ArrayHandle, order: object = "C") -> ArrayHandle:
     """`x.copy()`."""
     return kept_scalar(r, x, r.copy(x, order_of(order)))
+
+
+def method_compress(
+    r: Recorder, a: ArrayHandle, condition: object, axis: object = None, out: object = None
+) -> ArrayHandle:
+    """`x.compress(condition)`."""
+    return compress(r, condition, a, axis, out)
+
+
+def scalar_type(t: type[np.generic], r: Recorder, x: object = 0, /) -> ArrayHandle:
+    """`np.float32(x)` and its kin: a scalar of a number, an array of an array."""
+    d = known_dtype(t)
+    if isinstance(x, (int, float, complex)):
+        _check_numbers(r, x, d)
+    a = as_array(r, x)
+    if a.dtype.kind == "c" and d.kind != "c":
+        raise Unsupported("a complex number converted to a real scalar type", "take its real part first")
+    result = cast(r, a, d)
+    return r.as_scalar(result) if result.ndim == 0 else (r.copy(result) if result is a else result)

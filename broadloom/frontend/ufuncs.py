@@ -57,8 +57,8 @@ def ufunc(
         _signature(u, dtype, signature),
         casting,
     )
-    if u is np.power and loop_dtypes[0].is_integer:
-        _refuse_negative_powers(operands[1], loop_dtypes[1])
+    if u is np.power and loop_dtypes[1].kind == "i" and isinstance(operands[1].number, int) and operands[1].number < 0:
+        raise plain_numpy_raises("integers to negative integer powers are not allowed")
     folded = _compare_out_of_range(r, u, operands, loop_dtypes)
     if folded is None:
         lifted = tuple(lift(r, o, d) for o, d in zip(operands, loop_dtypes[: u.nin], strict=True))
@@ -123,7 +123,11 @@ def scalar(r: Recorder, value: ArrayHandle) -> ArrayHandle:
 
 
 def deliver(
-    r: Recorder, value: ArrayHandle, out: ArrayHandle | None, mask: ArrayHandle | None = None, casting: str = "same_kind"
+    r: Recorder,
+    value: ArrayHandle,
+    out: ArrayHandle | None,
+    mask: ArrayHandle | None = None,
+    casting: str = "same_kind",
 ) -> ArrayHandle:
     """Give `value` to the caller: written into `out` where `mask` allows, or as a fresh result."""
     if out is None:
@@ -139,19 +143,6 @@ def deliver(
         value = r.op("where", shapes.expand(r, mask, out.shape), value, out)
     r.write(out, value)
     return out
-
-
-def _refuse_negative_powers(exponent: Operand, dtype: DType) -> None:
-    """NumPy raises for an integer to a negative integer power, which only unsigned or constant powers rule out."""
-    if dtype.kind == "u" or exponent.handle is not None and exponent.handle.dtype.kind in "ub":
-        return
-    if not isinstance(exponent.number, int):
-        raise Unsupported(
-            "an integer to a signed integer power known only at run time: NumPy raises if it is negative",
-            "use an unsigned or a float exponent",
-        )
-    if exponent.number < 0:
-        raise plain_numpy_raises("integers to negative integer powers are not allowed")
 
 
 _EXTREME: dict[np.ufunc, tuple[bool, bool]] = {  # result for (other < number, other > number)
@@ -218,3 +209,10 @@ def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
         if fast is not None and exact_kind and not a.numpy_scalar:
             return ufunc(r, fast, a, **kwargs)
     return ufunc(r, np.power, a, b, **kwargs)
+
+
+def conjugate_method(r: Recorder, a: ArrayHandle, out: object = None) -> ArrayHandle:
+    """`x.conj()`: the array itself if it is real."""
+    if out is None and a.dtype.kind != "c":
+        return a
+    return ufunc(r, np.conjugate, a, out=out)  # type: ignore[no-any-return]

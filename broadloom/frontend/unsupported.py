@@ -9,7 +9,7 @@ from __future__ import annotations
 from broadloom.errors import BroadloomError
 
 
-class Unsupported(BroadloomError):  # noqa: N818 - it is a refusal, not a failure
+class Unsupported(BroadloomError):
     """This call cannot be captured: the author of the function may act on `remedy`, or leave it to plain NumPy.
 
     >>> print(Unsupported("np.sort is not captured", "sort outside the compiled function"))

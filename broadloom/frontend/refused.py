@@ -1,0 +1,87 @@
+"""What of NumPy is not captured, each with the remedy that a graph break shows.
+
+What goes in: nothing. What comes out: `remedies()`, keyed by the NumPy callable, and `METHOD_REMEDIES` by the name
+of the ndarray method or attribute. Together with the table these cover NumPy's public functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+OUTSIDE = "call it outside the compiled function"
+DATA_SIZE = "the size of the result depends on data: use a mask with np.where or where=, or call it outside"
+SORTING = "sorting is not compiled: call it outside the compiled function"
+BOOLEAN = "it gives a Python bool of data: return the array comparison, or call it outside the compiled function"
+SPECTRAL = "this decomposition is not compiled: call it outside the compiled function"
+FILES = "read and write files outside the compiled function"
+TEXT = "make text outside the compiled function"
+STATE = "set NumPy's global state outside the compiled function"
+DATES = "dates are not numbers here: convert them outside the compiled function"
+BITS = "packed bits are not compiled: use shifts and masks"
+CALLBACK = "it calls back into Python for each element: write it with whole-array functions"
+SETS = "set operations sort and select by data: call them outside the compiled function"
+
+_BY_REMEDY: dict[str, str] = {
+    SORTING: "sort argsort partition argpartition lexsort sort_complex median nanmedian percentile nanpercentile "
+    "quantile nanquantile searchsorted digitize",
+    DATA_SIZE: "nonzero flatnonzero argwhere extract trim_zeros bincount histogram histogram2d histogramdd "
+    "histogram_bin_edges",
+    SETS: "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d isin",
+    BOOLEAN: "allclose array_equal array_equiv may_share_memory shares_memory",
+    FILES: "load save savez savez_compressed loadtxt savetxt genfromtxt fromfile fromregex fromstring frombuffer "
+    "from_dlpack",
+    TEXT: "array2string array_repr array_str format_float_positional format_float_scientific info show_config "
+    "show_runtime get_include",
+    STATE: "seterr geterr seterrcall geterrcall setbufsize getbufsize set_printoptions get_printoptions printoptions "
+    "test",
+    DATES: "busday_count busday_offset is_busday datetime_as_string datetime_data isnat",
+    BITS: "packbits unpackbits",
+    CALLBACK: "apply_along_axis apply_over_axes frompyfunc fromfunction fromiter piecewise mask_indices",
+    OUTSIDE: "bmat asmatrix asarray_chkfinite real_if_close nested_iters put place put_along_axis ix_ "
+    "ravel_multi_index unravel_index diag_indices diag_indices_from tril_indices tril_indices_from triu_indices "
+    "triu_indices_from einsum_path corrcoef unwrap interp i0 kaiser hamming hanning bartlett blackman poly polyadd "
+    "polyder polydiv polyfit polyint polymul polysub roots frexp ldexp gcd lcm nanargmax nanargmin",
+    "write it with np.matmul, np.tensordot or broadcast products and sums": "einsum",
+    "use np.vstack": "row_stack",
+}
+
+_LINALG: dict[str, str] = {
+    SPECTRAL: "cond eig eigh eigvals eigvalsh lstsq matrix_rank pinv qr svd svdvals slogdet tensorinv tensorsolve",
+    OUTSIDE: "test",
+}
+
+
+def remedies() -> dict[Callable[..., Any], str]:
+    """The remedy for every refused callable of this NumPy."""
+    found: dict[Callable[..., Any], str] = {}
+    for module, table in ((np, _BY_REMEDY), (np.linalg, _LINALG)):
+        for remedy, names in table.items():
+            for name in names.split():
+                function = getattr(module, name, None)
+                if function is not None:
+                    found[function] = remedy
+    return found
+
+
+METHOD_REMEDIES: dict[str, str] = {
+    **dict.fromkeys(("sort", "argsort", "partition", "argpartition", "searchsorted"), SORTING),
+    **dict.fromkeys(("item", "tolist", "tobytes", "tofile", "dump", "dumps"), "it takes data out of the array: "
+                    "return the array and convert it outside the compiled function"),
+    "nonzero": DATA_SIZE,
+    "flat": "use x.reshape(-1), or x.ravel()",
+    "put": "use x[indices] = values",
+    "resize": "use np.resize, or pad",
+    "byteswap": OUTSIDE,
+    "setfield": OUTSIDE,
+    "getfield": "use x.view(dtype)",
+    "setflags": "set flags outside the compiled function",
+    "flags": "ask for flags outside the compiled function",
+    "strides": "strides belong to the compiler: ask outside the compiled function",
+    "base": "ask outside the compiled function",
+    "ctypes": OUTSIDE,
+    "data": OUTSIDE,
+    "to_device": "arrays stay on the CPU: leave it out",
+}  # fmt: skip

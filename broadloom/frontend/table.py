@@ -1,0 +1,497 @@
+"""The frontend's one table: NumPy callables, ndarray methods and attributes, each with its entry.
+
+What goes in: the callable, method or attribute name, and the arguments as the user wrote them - handles, runtime and
+Python numbers, symbolic ints, lists, slices, dtypes. What comes out: handles, or Python values where NumPy gives
+those (dtypes, shapes, results of constants).
+
+What holds: `FUNCTIONS` is keyed by the callable object; an entry is called as `entry(recorder, *args, **kwargs)`.
+An entry raises `Unsupported` and nothing else for what it does not take, and for what NumPy itself rejects. A call
+without any runtime value is NumPy's own, at capture time. `REFUSED` names what is not captured, with the remedy.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from broadloom.errors import DTypeError, ShapeError
+from broadloom.frontend import (
+    assembling,
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    loops,
+    padding,
+    queries,
+    reductions,
+    scans,
+    shaping,
+    ufuncs,
+)
+from broadloom.frontend.operands import is_symbolic, known_dtype
+from broadloom.frontend.refused import METHOD_REMEDIES, remedies
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: `run(recorder, *args, **kwargs)`. `numpy` is the callable itself where a call of constants only may
+    be left to it (pure functions; not those that make arrays, which belong in the graph)."""
+
+    name: str
+    run: Callable[..., Any]
+    numpy: Callable[..., Any] | None = None
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.run)
+
+    def __call__(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
+        if self.numpy is not None and not is_symbolic(args) and not is_symbolic(kwargs):
+            return self._constant(r, args, kwargs)
+        try:
+            self.signature.bind(r, *args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"{self.name}: {error}", "leave out these arguments") from error
+        try:
+            return self.run(r, *args, **kwargs)
+        except (ShapeError, DTypeError) as error:
+            raise Unsupported(
+                f"{self.name}: {error.what}; got {error.got}", error.remedy or "see NumPy's error"
+            ) from error
+
+    def _constant(self, r: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """NumPy's own answer for constants: Python and NumPy scalars stay such, arrays become fresh arrays."""
+        if self.numpy is None:
+            raise TypeError("no plain function")
+        try:
+            with np.errstate(all="ignore"):
+                result = self.numpy(*args, **kwargs)
+        except (ArithmeticError, TypeError, ValueError, IndexError, np.linalg.LinAlgError) as error:
+            raise plain_numpy_raises(f"{self.name}: {error}") from error
+        return inward(r, result)
+
+
+def inward(r: Recorder, value: Any) -> Any:
+    """A constant result: arrays enter the graph."""
+    if isinstance(value, np.ndarray):
+        known_dtype(value.dtype)
+        return r.constant(value)
+    if isinstance(value, (tuple, list)):
+        return (
+            type(value)(inward(r, v) for v in value)
+            if type(value) in (tuple, list)
+            else tuple(inward(r, v) for v in value)
+        )
+    return value
+
+
+def _of(function: Callable[..., Any], run: Callable[..., Any], fold: bool = True) -> tuple[Callable[..., Any], Entry]:
+    module = getattr(function, "__module__", None) or "numpy"
+    name = f"{module}.{function.__name__}".replace("numpy.", "np.").replace("_operator.", "operator.")
+    return function, Entry(name, run, function if fold else None)
+
+
+# ---- ufuncs ----------------------------------------------------------------------------------------------------------
+
+MATRIX_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
+    np.matmul: linalg.np_matmul,
+    np.vecdot: linalg.np_vecdot,
+    np.matvec: linalg.np_matvec,
+    np.vecmat: linalg.np_vecmat,
+}
+
+
+def _ufunc_entry(u: np.ufunc) -> Callable[..., Any]:
+    def run(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        return ufuncs.ufunc(r, u, *args, **kwargs)
+
+    return run
+
+
+UFUNCS: tuple[np.ufunc, ...] = tuple(dict.fromkeys((*loops.OPS, *loops.COMPOSED)))
+
+_UFUNC_METHODS: dict[str, Callable[..., Any]] = {
+    "reduce": reductions.ufunc_reduce,
+    "accumulate": scans.ufunc_accumulate,
+    "outer": ufuncs.outer,
+    "at": indexing.ufunc_at,
+}
+
+
+def ufunc_method(u: np.ufunc, name: str) -> Entry:
+    """The entry of `u.reduce`, `u.accumulate`, `u.outer` or `u.at`."""
+    run = _UFUNC_METHODS.get(name)
+    if run is None or (u not in loops.OPS and u not in loops.COMPOSED):
+        raise Unsupported(f"np.{u.__name__}.{name} is not captured", "write it with whole-array functions")
+
+    def bound(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        return run(r, u, *args, **kwargs)
+
+    return Entry(f"np.{u.__name__}.{name}", bound, getattr(u, name) if name != "at" else None)
+
+
+# ---- Python's operators ----------------------------------------------------------------------------------------------
+
+OPERATORS: dict[Callable[..., Any], np.ufunc] = {
+    operator.add: np.add,
+    operator.sub: np.subtract,
+    operator.mul: np.multiply,
+    operator.truediv: np.true_divide,
+    operator.floordiv: np.floor_divide,
+    operator.mod: np.remainder,
+    operator.and_: np.bitwise_and,
+    operator.or_: np.bitwise_or,
+    operator.xor: np.bitwise_xor,
+    operator.lshift: np.left_shift,
+    operator.rshift: np.right_shift,
+    operator.lt: np.less,
+    operator.le: np.less_equal,
+    operator.gt: np.greater,
+    operator.ge: np.greater_equal,
+    operator.eq: np.equal,
+    operator.ne: np.not_equal,
+    operator.neg: np.negative,
+    operator.pos: np.positive,
+    operator.invert: np.invert,
+    operator.abs: np.absolute,
+    divmod: np.divmod,  # type: ignore[dict-item]
+}
+
+INPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.itruediv: operator.truediv,
+    operator.ifloordiv: operator.floordiv,
+    operator.imod: operator.mod,
+    operator.iand: operator.and_,
+    operator.ior: operator.or_,
+    operator.ixor: operator.xor,
+    operator.ilshift: operator.lshift,
+    operator.irshift: operator.rshift,
+    operator.ipow: operator.pow,
+    operator.imatmul: operator.matmul,
+}
+
+
+def _inplace_entry(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`x op= y`: written into an array; a new value for a NumPy scalar."""
+
+    def run(r: Recorder, x: Any, y: Any) -> Any:
+        if not isinstance(x, ArrayHandle) or x.numpy_scalar:
+            return FUNCTIONS[plain](r, x, y)
+        if plain is operator.pow:
+            return ufuncs.power_operator(r, x, y, out=x)
+        if plain is operator.matmul:
+            return linalg.np_matmul(r, x, y, out=x)
+        return ufuncs.ufunc(r, OPERATORS[plain], x, y, out=x)
+
+    return run
+
+
+# ---- NumPy's functions -----------------------------------------------------------------------------------------------
+
+_PURE: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{u: _ufunc_entry(u) for u in UFUNCS},
+    **MATRIX_UFUNCS,
+    **{f: _ufunc_entry(u) for f, u in OPERATORS.items()},
+    operator.pow: ufuncs.power_operator,
+    operator.matmul: linalg.np_matmul,
+    # reductions and scans
+    np.sum: reductions.np_sum,
+    np.prod: reductions.np_prod,
+    np.max: reductions.np_max,
+    np.min: reductions.np_min,
+    np.amax: reductions.np_max,
+    np.amin: reductions.np_min,
+    np.all: reductions.np_all,
+    np.any: reductions.np_any,
+    np.mean: reductions.np_mean,
+    np.var: reductions.np_var,
+    np.std: reductions.np_std,
+    np.argmax: reductions.np_argmax,
+    np.argmin: reductions.np_argmin,
+    np.count_nonzero: reductions.np_count_nonzero,
+    np.ptp: reductions.np_ptp,
+    np.average: reductions.np_average,
+    np.nansum: reductions.np_nansum,
+    np.nanprod: reductions.np_nanprod,
+    np.nanmax: reductions.np_nanmax,
+    np.nanmin: reductions.np_nanmin,
+    np.nanmean: reductions.np_nanmean,
+    np.nanvar: reductions.np_nanvar,
+    np.nanstd: reductions.np_nanstd,
+    np.cumsum: scans.np_cumsum,
+    np.cumprod: scans.np_cumprod,
+    np.nancumsum: scans.np_nancumsum,
+    np.nancumprod: scans.np_nancumprod,
+    np.cumulative_sum: scans.np_cumulative_sum,
+    np.cumulative_prod: scans.np_cumulative_prod,
+    # shapes
+    np.reshape: shaping.np_reshape,
+    np.ravel: shaping.np_ravel,
+    np.transpose: shaping.np_transpose,
+    np.swapaxes: shaping.np_swapaxes,
+    np.moveaxis: shaping.np_moveaxis,
+    np.rollaxis: shaping.np_rollaxis,
+    np.matrix_transpose: shaping.np_matrix_transpose,
+    np.squeeze: shaping.np_squeeze,
+    np.expand_dims: shaping.np_expand_dims,
+    np.atleast_1d: shaping.np_atleast_1d,
+    np.atleast_2d: shaping.np_atleast_2d,
+    np.atleast_3d: shaping.np_atleast_3d,
+    np.broadcast_to: shaping.np_broadcast_to,
+    np.broadcast_arrays: shaping.np_broadcast_arrays,
+    np.flip: shaping.np_flip,
+    np.fliplr: shaping.np_fliplr,
+    np.flipud: shaping.np_flipud,
+    np.rot90: shaping.np_rot90,
+    np.diagonal: shaping.np_diagonal,
+    np.real: shaping.np_real,
+    np.imag: shaping.np_imag,
+    np.astype: shaping.np_astype,
+    # elementwise formulas
+    np.where: elementwise.np_where,
+    np.select: elementwise.np_select,
+    np.choose: elementwise.np_choose,
+    np.clip: elementwise.np_clip,
+    np.round: elementwise.np_round,
+    np.around: elementwise.np_round,
+    np.fix: elementwise.np_fix,
+    np.nan_to_num: elementwise.np_nan_to_num,
+    np.angle: elementwise.np_angle,
+    np.sinc: elementwise.np_sinc,
+    np.isclose: elementwise.np_isclose,
+    np.isposinf: elementwise.np_isposinf,
+    np.isneginf: elementwise.np_isneginf,
+    np.isreal: elementwise.np_isreal,
+    np.iscomplex: elementwise.np_iscomplex,
+    np.diff: elementwise.np_diff,
+    np.ediff1d: elementwise.np_ediff1d,
+    np.gradient: elementwise.np_gradient,
+    np.trapezoid: elementwise.np_trapezoid,
+    np.polyval: elementwise.np_polyval,
+    np.cov: elementwise.np_cov,
+    # joining and taking apart
+    np.concatenate: assembling.np_concatenate,
+    np.stack: assembling.np_stack,
+    np.vstack: assembling.np_vstack,
+    np.hstack: assembling.np_hstack,
+    np.dstack: assembling.np_dstack,
+    np.column_stack: assembling.np_column_stack,
+    np.append: assembling.np_append,
+    np.block: assembling.np_block,
+    np.array_split: assembling.np_array_split,
+    np.split: assembling.np_split,
+    np.hsplit: assembling.np_hsplit,
+    np.vsplit: assembling.np_vsplit,
+    np.dsplit: assembling.np_dsplit,
+    np.unstack: assembling.np_unstack,
+    np.repeat: assembling.np_repeat,
+    np.tile: assembling.np_tile,
+    np.roll: assembling.np_roll,
+    np.delete: assembling.np_delete,
+    np.insert: assembling.np_insert,
+    np.resize: assembling.np_resize,
+    np.pad: padding.np_pad,
+    # indexing
+    np.take: indexing.take,
+    np.take_along_axis: indexing.take_along_axis,
+    np.compress: indexing.compress,
+    # linear algebra
+    np.dot: linalg.np_dot,
+    np.inner: linalg.np_inner,
+    np.outer: linalg.np_outer,
+    np.vdot: linalg.np_vdot,
+    np.tensordot: linalg.np_tensordot,
+    np.kron: linalg.np_kron,
+    np.trace: linalg.np_trace,
+    np.cross: linalg.np_cross,
+    np.convolve: linalg.np_convolve,
+    np.correlate: linalg.np_correlate,
+    np.linalg.norm: linalg.np_norm,
+    np.linalg.vector_norm: linalg.np_vector_norm,
+    np.linalg.matrix_norm: linalg.np_matrix_norm,
+    np.linalg.solve: linalg.np_solve,
+    np.linalg.inv: linalg.np_inv,
+    np.linalg.det: linalg.np_det,
+    np.linalg.cholesky: linalg.np_cholesky,
+    np.linalg.multi_dot: linalg.np_multi_dot,
+    np.linalg.matrix_power: linalg.np_matrix_power,
+    np.linalg.matmul: linalg.np_matmul,
+    np.linalg.matrix_transpose: shaping.np_matrix_transpose,
+    np.linalg.tensordot: linalg.np_linalg_tensordot,
+    np.linalg.vecdot: linalg.np_linalg_vecdot,
+    np.linalg.outer: linalg.np_linalg_outer,
+    np.linalg.cross: linalg.np_linalg_cross,
+    np.linalg.trace: linalg.np_linalg_trace,
+    np.linalg.diagonal: linalg.np_linalg_diagonal,
+    # questions about arrays and dtypes
+    np.shape: queries.np_shape,
+    np.ndim: queries.np_ndim,
+    np.size: queries.np_size,
+    np.result_type: queries.np_result_type,
+    np.can_cast: queries.np_can_cast,
+    np.common_type: queries.np_common_type,
+    np.iscomplexobj: queries.np_iscomplexobj,
+    np.isrealobj: queries.np_isrealobj,
+    np.isscalar: queries.np_isscalar,
+    np.isfortran: queries.np_isfortran,
+    np.broadcast_shapes: queries.np_broadcast_shapes,
+    np.iterable: queries.np_iterable,
+}
+
+# These make or copy arrays: also with constant arguments the array is made by the graph, fresh at each call.
+_MAKING: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.zeros: creation.np_zeros,
+    np.ones: creation.np_ones,
+    np.empty: creation.np_zeros,
+    np.full: creation.np_full,
+    np.zeros_like: creation.np_zeros_like,
+    np.ones_like: creation.np_ones_like,
+    np.empty_like: creation.np_zeros_like,
+    np.full_like: creation.np_full_like,
+    np.arange: creation.np_arange,
+    np.linspace: creation.np_linspace,
+    np.logspace: creation.np_logspace,
+    np.geomspace: creation.np_geomspace,
+    np.eye: creation.np_eye,
+    np.identity: creation.np_identity,
+    np.tri: creation.np_tri,
+    np.tril: creation.np_tril,
+    np.triu: creation.np_triu,
+    np.diag: creation.np_diag,
+    np.diagflat: creation.np_diagflat,
+    np.vander: creation.np_vander,
+    np.meshgrid: creation.np_meshgrid,
+    np.indices: creation.np_indices,
+    np.array: shaping.np_array,
+    np.asarray: shaping.np_asarray,
+    np.asanyarray: shaping.np_asarray,
+    np.ascontiguousarray: shaping.np_ascontiguousarray,
+    np.asfortranarray: shaping.np_asfortranarray,
+    np.require: shaping.np_require,
+    np.copy: shaping.np_copy,
+    np.copyto: indexing.np_copyto,
+    np.putmask: indexing.np_putmask,
+    np.fill_diagonal: indexing.np_fill_diagonal,
+}
+
+# Values of Python, whatever their arguments: NumPy's own call, never in the graph.
+PLAIN: tuple[Callable[..., Any], ...] = (
+    np.dtype,
+    np.finfo,
+    np.iinfo,
+    np.promote_types,
+    np.min_scalar_type,
+    np.issubdtype,
+    np.isdtype,
+    np.mintypecode,
+    np.typename,
+    np.ndindex,
+    np.base_repr,
+    np.binary_repr,
+)
+
+_TYPES: tuple[type[np.generic], ...] = tuple(
+    dict.fromkeys(
+        (
+            *(np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
+            *(np.float16, np.float32, np.float64, np.complex64, np.complex128, np.longlong, np.ulonglong),
+        )
+    )
+)
+
+FUNCTIONS: dict[Callable[..., Any], Entry] = {
+    **dict(_of(f, run) for f, run in _PURE.items()),
+    **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
+    **dict(_of(f, _inplace_entry(plain), fold=False) for f, plain in INPLACE.items()),
+    **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
+    **{t: Entry(f"np.{t.__name__}", partial(shaping.scalar_type, t), t) for t in _TYPES},
+}
+
+REFUSED: dict[Callable[..., Any], str] = remedies()
+
+
+# ---- methods and attributes of arrays --------------------------------------------------------------------------------
+
+
+def _method(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Methods of NumPy scalars give NumPy scalars for 0-d results."""
+
+    def call(r: Recorder, x: Any, /, *args: Any, **kwargs: Any) -> Any:
+        result = run(r, x, *args, **kwargs)
+        return shaping.kept_scalar(r, x, result) if isinstance(result, ArrayHandle) else result
+
+    call.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]
+    return call
+
+
+_METHODS: Mapping[str, Callable[..., Any]] = {
+    "all": reductions.np_all,
+    "any": reductions.np_any,
+    "argmax": reductions.np_argmax,
+    "argmin": reductions.np_argmin,
+    "astype": shaping.method_astype,
+    "choose": elementwise.np_choose,
+    "clip": elementwise.method_clip,
+    "compress": shaping.method_compress,
+    "conj": partial(ufuncs.conjugate_method),
+    "conjugate": partial(ufuncs.conjugate_method),
+    "copy": shaping.method_copy,
+    "cumprod": scans.np_cumprod,
+    "cumsum": scans.np_cumsum,
+    "diagonal": shaping.np_diagonal,
+    "dot": linalg.np_dot,
+    "fill": indexing.fill,
+    "flatten": shaping.np_flatten,
+    "max": reductions.np_max,
+    "mean": reductions.np_mean,
+    "min": reductions.np_min,
+    "prod": reductions.np_prod,
+    "ravel": shaping.np_ravel,
+    "repeat": assembling.np_repeat,
+    "reshape": shaping.method_reshape,
+    "round": elementwise.np_round,
+    "squeeze": shaping.np_squeeze,
+    "std": reductions.np_std,
+    "sum": reductions.np_sum,
+    "swapaxes": shaping.np_swapaxes,
+    "take": indexing.take,
+    "trace": linalg.np_trace,
+    "transpose": shaping.method_transpose,
+    "var": reductions.np_var,
+    "view": shaping.method_view,
+}
+
+METHODS: dict[str, Entry] = {name: Entry(f"ndarray.{name}", _method(run)) for name, run in _METHODS.items()}
+REFUSED_METHODS: dict[str, str] = METHOD_REMEDIES
+
+ATTRIBUTES: dict[str, Entry] = {
+    name: Entry(f"ndarray.{name}", run)
+    for name, run in {
+        "T": _method(shaping.np_transpose),
+        "mT": _method(shaping.np_matrix_transpose),
+        "real": shaping.np_real,
+        "imag": shaping.np_imag,
+        "shape": queries.np_shape,
+        "ndim": queries.np_ndim,
+        "size": queries.attribute_size,
+        "dtype": queries.attribute_dtype,
+        "itemsize": queries.attribute_itemsize,
+        "nbytes": queries.attribute_nbytes,
+        "device": queries.attribute_device,
+    }.items()
+}
+
+getitem = Entry("x[key]", indexing.getitem)
+setitem = Entry("x[key] = value", indexing.setitem)
