@@ -189,7 +189,9 @@ def _modf(r: Recorder, x: ArrayHandle) -> Results:
 
 
 def _spacing(r: Recorder, x: ArrayHandle) -> ArrayHandle:
-    """The distance to the next number away from zero, with the sign of x."""
+    """The distance to the next number away from zero, with the sign of x; NumPy's float16 has another rule."""
+    if x.dtype.bits == 16:
+        raise Unsupported("np.spacing of 16-bit floats", "cast to float32 first")
     away = r.op(
         "copysign", number(r, x, math.inf), r.op("where", r.op("equal", x, number(r, x, 0)), number(r, x, 0), x)
     )

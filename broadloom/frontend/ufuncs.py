@@ -163,7 +163,9 @@ def _compare_out_of_range(
         return None
     for i, o in enumerate(operands):
         other = operands[1 - i]
-        if not isinstance(o.number, int) or fits(o.number, loop_dtypes[i]) or other.handle is None:
+        if not isinstance(o.number, int) or fits(o.number, loop_dtypes[i]):
+            continue
+        if other.handle is None or not other.handle.dtype.is_integer:
             continue
         other_is_less = o.number > 0
         answer = _EXTREME[u][0 if other_is_less == (i == 1) else 1]
@@ -206,7 +208,7 @@ def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
     if isinstance(a, ArrayHandle) and isinstance(b, (int, float)) and not isinstance(b, (bool, np.generic)):
         fast = POWERS_FAST.get(b)
         exact_kind = a.dtype.kind in "fc" or (fast is np.square and isinstance(b, int) and a.dtype.kind in "ui")
-        if fast is not None and exact_kind and not a.numpy_scalar:
+        if fast is not None and exact_kind and not a.numpy_scalar and a.dtype is not dtypes.bfloat16:
             return ufunc(r, fast, a, **kwargs)
     return ufunc(r, np.power, a, b, **kwargs)
 

@@ -61,6 +61,8 @@ class Weak:
 class Traced:
     """An array of the recorded program with the face of an ndarray."""
 
+    __array_ufunc__ = None  # NumPy scalars defer to it, as to an ndarray
+
     r: Recorder
     value: ArrayHandle
 
@@ -254,9 +256,7 @@ def same_values(a: np.ndarray, e: np.ndarray, exact: bool) -> bool:
     return bool(np.array_equal(a, e))
 
 
-def compare_sharing(
-    actual: Sequence[Any], expected: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
-) -> None:
+def compare_sharing(actual: Sequence[Any], expected: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]) -> None:
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         if not isinstance(e, np.ndarray):
             continue
