@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 
-from broadloom.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, complex64, complex128, float32
+from broadloom.dtypes import ALL, FLOATS, INTEGERS, DType, bfloat16, bool_, complex64, complex128, float32
 from broadloom.errors import DTypeError
 from broadloom.lazy import scipy_special
 from broadloom.ops import rules
@@ -111,12 +110,6 @@ def _real(x: Array) -> Array:
 
 def _imag(x: Array) -> Array:
     return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
-
-
-def _clip(x: Array, low: Array, high: Array) -> Array:
-    if x.dtype == ml_dtypes.bfloat16:
-        return np.clip(x.astype(np.float32), low.astype(np.float32), high.astype(np.float32)).astype(x.dtype)
-    return np.asarray(np.clip(x, low, high))
 
 
 def _where(condition: Array, x: Array, y: Array) -> Array:
@@ -263,7 +256,7 @@ _REAL_ONLY = {"complexes": UNORDERED}
 
 UNARY = (
     unary("abs", np.absolute, ALL, "Magnitude; real for complex. The lowest integer stays itself.", result="real"),
-    unary("negative", np.negative, NUMERIC, "Sign reversed; unsigned and the lowest integer wrap around.", bools="NumPy refuses boolean negative: use logical_not"),
+    unary("negative", np.negative, NUMERIC, "0 - x; integers wrap.", bools="NumPy refuses boolean negative: use logical_not"),
     unary("positive", np.positive, NUMERIC, "x itself.", bools="NumPy refuses boolean positive"),
     unary("sign", np.sign, NUMERIC, "-1, 0, 1, nan; for complex x/abs(x).", bools="NumPy refuses boolean sign"),
     unary("sqrt", np.sqrt, INEXACT, "Square root; nan for negative reals.", low=0.0, traits=PLAIN),
@@ -352,7 +345,9 @@ BINARY = (
 )  # fmt: skip
 
 TERNARY = (
-    pointwise("clip", 3, _clip, ALL, "`clip(x, low, high)`: x within [low, high]; high wins; nan anywhere is nan."),
-)
+    pointwise("clip", 3, np.clip, tuple(d for d in ALL if d is not bfloat16),
+              "`clip(x, low, high)`: x within [low, high]; high wins; nan anywhere is nan.",
+              halves="NumPy has no bfloat16 loop and clips in float32: cast first"),
+)  # fmt: skip
 
 OPS = (*UNARY, *BINARY, *TERNARY, _CAST, _BITCAST, _WHERE, _COMPLEX)

@@ -1,0 +1,235 @@
+"""Each reference kernel against the NumPy function that a user would have written, one loop point at a time.
+
+The oracles know nothing of loop dims or negative axes' depth: they take one example. So this also holds every kernel
+to its signature: the result is the stack of the examples' results.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+
+from broadloom.dtypes import from_numpy
+from broadloom.errors import DTypeError, ShapeError
+from broadloom.ops.infer import complete, infer
+from broadloom.ops.sampling import LOOP_SHAPES, operands
+from broadloom.ops.table import OPS
+from tests.ops.comparing import assert_same, reorders
+
+NUMPY_NAMES = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
+    "atan2": "arctan2", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "pow": "power",
+}  # fmt: skip
+
+
+def through_float32(function):
+    return lambda x: function(x.astype(np.float32)).astype(x.dtype) if x.dtype.itemsize == 2 else function(x)
+
+
+def sliced(starts, sizes, steps):
+    index = [start + np.arange(size) * step for start, size, step in zip(starts, sizes, steps, strict=True)]
+    return np.ix_(*index)
+
+
+def slice_update(x, value, **slices):
+    x = x.copy()
+    x[sliced(**slices)] = value
+    return x
+
+
+def index_key(x, axes, indices):
+    key = [slice(None)] * x.ndim
+    for axis, index in zip(axes, indices, strict=True):
+        key[axis] = index
+    return tuple(key)
+
+
+def gather(x, *indices, axes, core):
+    front = np.moveaxis(x, axes, range(len(axes)))
+    return front[tuple(indices)]
+
+
+def take_along_axis(x, indices, axis):
+    rest = np.broadcast_shapes(x.shape[1:], indices.shape[1:])
+    x, indices = (np.broadcast_to(a, (a.shape[0], *rest)) for a in (x, indices))
+    return np.take_along_axis(x, indices, axis)
+
+
+def scatter(x, value, *indices, axes, core, mode, index_rank):
+    """One element after the other."""
+    x = x.copy()
+    points = value.shape[:index_rank]
+    spread = [np.broadcast_to(i, points) for i in indices]
+    for point in np.ndindex(points):
+        key = index_key(x, axes, [int(i[point]) for i in spread])
+        x[key] = value[point] if mode == "set" else x[key] + value[point]
+    return x
+
+
+def view_dtype(x, dtype):
+    if dtype.name == "bool":
+        return x.view(np.uint8).astype(bool)
+    return x.view(dtype.numpy)
+
+
+def bitcast(x, dtype):
+    return view_dtype(x.reshape(1), dtype).reshape(())
+
+
+def logsumexp(x, axes, keepdims):
+    if axes == ():
+        return x
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.asarray(scipy.special.logsumexp(wide, axis=axes, keepdims=keepdims)).astype(x.dtype)
+
+
+def with_dtype(function):
+    return lambda x, axes, keepdims: function(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def over(function):
+    def oracle(x, axes, keepdims, **attrs):
+        return function(x, axis=axes, keepdims=keepdims, **attrs)
+
+    return oracle
+
+
+def lu_factor(a, check_singular):
+    if a.size == 0:
+        return a, np.empty(0, np.int32)
+    lu, pivots = scipy.linalg.lu_factor(a)
+    return lu, pivots.astype(np.int32) + 1
+
+
+def lu_solve(lu, pivots, b):
+    return b if b.shape[0] == 0 else scipy.linalg.lu_solve((lu, pivots - 1), b)
+
+
+def triangular_solve(a, b, lower, transpose, unit_diagonal):
+    if b.shape[0] == 0:
+        return b
+    return scipy.linalg.solve_triangular(a, b, lower=lower, trans=int(transpose), unit_diagonal=unit_diagonal)
+
+
+ORACLES = {
+    "erf": through_float32(scipy.special.erf),
+    "erfc": through_float32(scipy.special.erfc),
+    "abs": np.abs,
+    "round": lambda x: np.round(x),
+    "conj": np.conj,
+    "real": np.real,
+    "imag": np.imag,
+    "clip": lambda x, low, high: np.clip(x, low, high),
+    "where": np.where,
+    "complex": lambda x, y: np.stack([x, y], -1).view(f"c{2 * x.itemsize}")[..., 0],
+    "bitcast": bitcast,
+    "sum": with_dtype(np.sum),
+    "prod": with_dtype(np.prod),
+    "max": over(np.max),
+    "min": over(np.min),
+    "mean": over(np.mean),
+    "var": over(np.var),
+    "std": over(np.std),
+    "any": over(np.any),
+    "all": over(np.all),
+    "count_nonzero": lambda x, axes, keepdims: (
+        np.asarray(np.count_nonzero(x, axis=axes, keepdims=keepdims)) if axes else (x != 0).astype(np.int64)
+    ),
+    "logsumexp": logsumexp,
+    "argmax": lambda x, axis, keepdims: np.argmax(x, axis=axis, keepdims=keepdims),
+    "argmin": lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims),
+    "cumsum": lambda x, axis: np.cumsum(x, axis, dtype=x.dtype),
+    "cumprod": lambda x, axis: np.cumprod(x, axis, dtype=x.dtype),
+    "cummax": lambda x, axis: np.maximum.accumulate(x, axis),
+    "cummin": lambda x, axis: np.minimum.accumulate(x, axis),
+    "iota": lambda size, dtype: np.array(range(size), np.int64).astype(dtype.numpy),
+    "eye": lambda rows, cols, offset, dtype: np.eye(rows, cols, offset, dtype.numpy),
+    "from_size": lambda size: np.int64(size),
+    "permute": lambda x, axes: np.transpose(x, [a % x.ndim for a in axes]),
+    "reshape": lambda x, core, shape: np.reshape(x, shape),
+    "expand": lambda x, shape: np.broadcast_to(x, shape),
+    "slice": lambda x, **slices: x[sliced(**slices)],
+    "diagonal": lambda x, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+    "view_dtype": view_dtype,
+    "flip": lambda x, axes: np.flip(x, axes),
+    "roll": lambda x, shifts, axes: np.roll(x, shifts, axes),
+    "pad": lambda x, value, before, after: np.pad(x, list(zip(before, after, strict=True)), constant_values=value[()]),
+    "concat": lambda *arrays, axis: np.concatenate(arrays, axis),
+    "stack": lambda *arrays, axis: np.stack(arrays, axis),
+    "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
+    "tile": lambda x, reps: np.tile(x, reps),
+    "slice_update": slice_update,
+    "take": lambda x, indices, axis, index_rank: np.take(x, indices, axis),
+    "take_along_axis": take_along_axis,
+    "gather": gather,
+    "scatter": scatter,
+    "matmul": np.matmul,
+    "matvec": lambda x, y: x @ y,
+    "vecmat": lambda x, y: np.conj(x) @ y if x.dtype.kind == "c" else x @ y,
+    "vecdot": lambda x, y: np.asarray(np.vdot(x, y)),
+    "outer": np.outer,
+    "lu_factor": lu_factor,
+    "lu_solve": lu_solve,
+    "cholesky": np.linalg.cholesky,
+    "triangular_solve": triangular_solve,
+    "solve": np.linalg.solve,
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+}
+
+
+def own_value(op):
+    """`cast` alone defines values that NumPy leaves to the machine; its test stands in test_semantics."""
+    return op.name == "cast"
+
+
+def oracle_of(op):
+    return ORACLES.get(op.name) or getattr(np, NUMPY_NAMES.get(op.name, op.name))
+
+
+def examples(signature, arrays, loop):
+    """The operands of each loop point."""
+    ranks = signature.core_ranks(len(arrays))
+    full = [np.broadcast_to(a, loop + a.shape[a.ndim - r :]) for a, r in zip(arrays, ranks, strict=True)]
+    for point in np.ndindex(loop):
+        yield point, [np.asarray(a[point]).copy() for a in full]
+
+
+def check(op, sample, dtypes, loops, rng):
+    arrays = operands(sample, dtypes, rng, loops, edges=not reorders(op))
+    types = [(from_numpy(a.dtype), a.shape) for a in arrays]
+    attrs = complete(op, sample.attrs)
+    try:
+        inferred = infer(op, types, attrs)
+    except (DTypeError, ShapeError):
+        assert op.name in ("bitcast", "view_dtype"), "only these have widths that do not fit"
+        return
+    got = op.reference(*arrays, **attrs)
+    got = got if isinstance(got, tuple) else (got,)
+    signature = op.signature(attrs)
+    loop, _ = signature.bind([a.shape for a in arrays])
+    expected = [np.empty(shape, dtype.numpy) for dtype, shape in inferred]
+    for point, example in examples(signature, arrays, loop):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = oracle_of(op)(*example, **attrs)
+        results = results if isinstance(results, tuple) else (results,)
+        for out, result in zip(expected, results, strict=True):
+            assert np.asarray(result).dtype == out.dtype
+            out[point] = result
+    for a, b in zip(got, expected, strict=True):
+        assert_same(op, a, b)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS.values() if not own_value(op)], ids=str)
+def test_reference_is_numpys_function(op, request):
+    rng = np.random.default_rng(1)
+    full = request.config.getoption("--full", default=False)
+    loops = LOOP_SHAPES if full else (LOOP_SHAPES[0], LOOP_SHAPES[-1])
+    for sample in op.samples:
+        for dtypes in op.sample_dtypes:
+            for pair in loops:
+                check(op, sample, dtypes, pair, rng)
