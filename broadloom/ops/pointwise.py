@@ -2,7 +2,8 @@
 
 Every signature is `(),...->()`. The operands of one op have equal dtypes, those of NumPy's own loop; where NumPy has
 no loop for a dtype the cell is empty and the caller casts first, as NumPy does. What holds for every cell: integers
-wrap around; float16 and bfloat16 results are rounded once an op; no floating-point warning is emitted.
+wrap around; float16 and bfloat16 results are rounded once an op; no floating-point warning is emitted. Between 0.0
+and -0.0 maximum, minimum, fmax, fmin and clip may give either: NumPy's own scalar and vector loops differ.
 """
 
 from __future__ import annotations
@@ -102,6 +103,14 @@ def _narrow(function: Callable[..., Any]) -> Callable[..., Any]:
         return np.asarray(function(x.astype(np.float32) if narrow else x)).astype(x.dtype)
 
     return kernel
+
+
+def _erf(x: Array) -> Any:
+    return scipy_special.erf(x)
+
+
+def _erfc(x: Array) -> Any:
+    return scipy_special.erfc(x)
 
 
 def _real(x: Array) -> Array:
@@ -256,7 +265,7 @@ _REAL_ONLY = {"complexes": UNORDERED}
 
 UNARY = (
     unary("abs", np.absolute, ALL, "Magnitude; real for complex. The lowest integer stays itself.", result="real"),
-    unary("negative", np.negative, NUMERIC, "0 - x; integers wrap.", bools="NumPy refuses boolean negative: use logical_not"),
+    unary("negative", np.negative, NUMERIC, "0 - x; integers wrap.", bools="NumPy refuses it: use logical_not"),
     unary("positive", np.positive, NUMERIC, "x itself.", bools="NumPy refuses boolean positive"),
     unary("sign", np.sign, NUMERIC, "-1, 0, 1, nan; for complex x/abs(x).", bools="NumPy refuses boolean sign"),
     unary("sqrt", np.sqrt, INEXACT, "Square root; nan for negative reals.", low=0.0, traits=PLAIN),
@@ -283,9 +292,9 @@ UNARY = (
     math("asinh", np.arcsinh, "Inverse hyperbolic sine."),
     math("acosh", np.arccosh, "Inverse hyperbolic cosine.", low=1.0),
     math("atanh", np.arctanh, "Inverse hyperbolic tangent.", low=-1.0, high=1.0),
-    math("erf", _narrow(lambda x: scipy_special.erf(x)), "Error function; 16-bit floats through float32.",
+    math("erf", _narrow(_erf), "Error function; 16-bit floats through float32.",
          allowed=FLOATS, complexes="the error functions are defined here on the real line alone"),
-    math("erfc", _narrow(lambda x: scipy_special.erfc(x)), "1 - erf(x), exact far out; 16-bit through float32.",
+    math("erfc", _narrow(_erfc), "1 - erf(x), exact far out; 16-bit through float32.",
          allowed=FLOATS, complexes="the error functions are defined here on the real line alone"),
     unary("floor", np.floor, (bool_, *REAL), "Largest integer not above x; bool and integers are kept.", **_REAL_ONLY),
     unary("ceil", np.ceil, (bool_, *REAL), "Smallest integer not below x; bool and integers are kept.", **_REAL_ONLY),

@@ -126,5 +126,5 @@ def _in_domain(domain: Domain, n: int, shape: Shape, dtype: DType, rng: np.rando
     shift = (2 * n + 3) * np.eye(n, dtype=dtype.numpy)
     if domain == "definite":
         product: Array = matrix @ np.conjugate(np.swapaxes(matrix, -1, -2))
-        return (product + shift).astype(dtype.numpy)
-    return (matrix + shift).astype(dtype.numpy)
+        return np.asarray(product + shift).astype(dtype.numpy)
+    return np.asarray(matrix + shift).astype(dtype.numpy)

@@ -5,6 +5,7 @@ import numpy as np
 from broadloom.ops.record import Trait
 
 ORDERED = {"max", "min", "any", "all", "count_nonzero", "argmax", "argmin", "cummax", "cummin"}
+EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "max", "min", "cummax", "cummin"}
 INEXACT_TRAITS = (Trait.REDUCTION, Trait.SCAN, Trait.CONTRACTION, Trait.LINALG)
 RTOL = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12}
 
@@ -31,4 +32,6 @@ def assert_same(op, got, expected):
     for a, b in ((got.real, expected.real), (got.imag, expected.imag)):
         nan = np.isnan(a)
         assert np.array_equal(nan, np.isnan(b))
-        assert np.array_equal(a[~nan], b[~nan]) and np.array_equal(np.signbit(a[~nan]), np.signbit(b[~nan]))
+        assert np.array_equal(a[~nan], b[~nan])
+        if op.name not in EITHER_ZERO:  # NumPy's scalar and vector loops choose differently between 0.0 and -0.0
+            assert np.array_equal(np.signbit(a[~nan]), np.signbit(b[~nan]))

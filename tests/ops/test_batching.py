@@ -58,9 +58,8 @@ def fitting(op, sample, dtypes):
 
 
 @pytest.mark.parametrize("op", [op for op in OPS.values() if op.samples[0].core_shapes], ids=str)
-def test_op_of_stacked_is_stack_of_op(op, request):
-    rng = np.random.default_rng(2)
-    full = request.config.getoption("--full", default=False)
+def test_op_of_stacked_is_stack_of_op(op, request, rng):
+    full = request.config.getoption("--full")
     dtype_choices = op.sample_dtypes if full else op.sample_dtypes[:: max(1, len(op.sample_dtypes) // 4)]
     loop_choices = [((), ()), ((2,), ()), ((), (2,)), ((2, 1), (4,))]
     checked = 0

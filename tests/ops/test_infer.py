@@ -14,8 +14,7 @@ from broadloom.symbolic import ShapeEnv, Symbol
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=str)
-def test_inferred_types_are_the_reference_kernels(op):
-    rng = np.random.default_rng(0)
+def test_inferred_types_are_the_reference_kernels(op, rng):
     checked = 0
     for sample in op.samples:
         for dtypes in op.sample_dtypes:

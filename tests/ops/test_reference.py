@@ -118,11 +118,11 @@ ORACLES = {
     "erf": through_float32(scipy.special.erf),
     "erfc": through_float32(scipy.special.erfc),
     "abs": np.abs,
-    "round": lambda x: np.round(x),
+    "round": np.round,
     "conj": np.conj,
     "real": np.real,
     "imag": np.imag,
-    "clip": lambda x, low, high: np.clip(x, low, high),
+    "clip": np.clip,
     "where": np.where,
     "complex": lambda x, y: np.stack([x, y], -1).view(f"c{2 * x.itemsize}")[..., 0],
     "bitcast": bitcast,
@@ -143,24 +143,24 @@ ORACLES = {
     "argmin": lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims),
     "cumsum": lambda x, axis: np.cumsum(x, axis, dtype=x.dtype),
     "cumprod": lambda x, axis: np.cumprod(x, axis, dtype=x.dtype),
-    "cummax": lambda x, axis: np.maximum.accumulate(x, axis),
-    "cummin": lambda x, axis: np.minimum.accumulate(x, axis),
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
     "iota": lambda size, dtype: np.array(range(size), np.int64).astype(dtype.numpy),
     "eye": lambda rows, cols, offset, dtype: np.eye(rows, cols, offset, dtype.numpy),
-    "from_size": lambda size: np.int64(size),
+    "from_size": lambda size: np.array([size])[0],
     "permute": lambda x, axes: np.transpose(x, [a % x.ndim for a in axes]),
     "reshape": lambda x, core, shape: np.reshape(x, shape),
-    "expand": lambda x, shape: np.broadcast_to(x, shape),
+    "expand": np.broadcast_to,
     "slice": lambda x, **slices: x[sliced(**slices)],
-    "diagonal": lambda x, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+    "diagonal": np.diagonal,
     "view_dtype": view_dtype,
-    "flip": lambda x, axes: np.flip(x, axes),
-    "roll": lambda x, shifts, axes: np.roll(x, shifts, axes),
+    "flip": lambda x, axes: np.flip(x, [a % x.ndim for a in axes]),
+    "roll": lambda x, shifts, axes: np.roll(x, shifts, [a % x.ndim for a in axes]),
     "pad": lambda x, value, before, after: np.pad(x, list(zip(before, after, strict=True)), constant_values=value[()]),
     "concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "stack": lambda *arrays, axis: np.stack(arrays, axis),
-    "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
-    "tile": lambda x, reps: np.tile(x, reps),
+    "repeat": np.repeat,
+    "tile": np.tile,
     "slice_update": slice_update,
     "take": lambda x, indices, axis, index_rank: np.take(x, indices, axis),
     "take_along_axis": take_along_axis,
@@ -225,9 +225,8 @@ def check(op, sample, dtypes, loops, rng):
 
 
 @pytest.mark.parametrize("op", [op for op in OPS.values() if not own_value(op)], ids=str)
-def test_reference_is_numpys_function(op, request):
-    rng = np.random.default_rng(1)
-    full = request.config.getoption("--full", default=False)
+def test_reference_is_numpys_function(op, request, rng):
+    full = request.config.getoption("--full")
     loops = LOOP_SHAPES if full else (LOOP_SHAPES[0], LOOP_SHAPES[-1])
     for sample in op.samples:
         for dtypes in op.sample_dtypes:
