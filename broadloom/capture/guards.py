@@ -10,20 +10,21 @@ never raises. Locations take no part in equality.
 
 from __future__ import annotations
 
+import math
+import operator
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from broadloom.capture.sources import Attribute, Frame, Item, Source, SourceMissing
 from broadloom.dtypes import DType
 from broadloom.errors import Location
-
-if TYPE_CHECKING:
-    from broadloom.symbolic import Relation, Symbol
+from broadloom.symbolic import Relation, Size, Symbol, evaluate
 
 Layout = Literal["c", "f", "strided"]
 AxisKind = Literal["unit", "zero", "any"]  # of a strided array: step of one element, step zero, anything
@@ -325,44 +326,118 @@ class PresenceGuard(Guard):
 
 
 @dataclass(frozen=True, slots=True)
-class CompareGuard(Guard):
-    """The outcome of a comparison of Python numbers that decided a branch: `left <operator> right` is `outcome`.
-    A side is a Source or a constant number."""
+class SizeTerm:
+    """A symbolic int as a Python number; `symbols` says where each symbol is read."""
 
-    left: Source | int | float
+    size: Size
+    symbols: tuple[tuple[Symbol, Source], ...]
+
+    def __str__(self) -> str:
+        return str(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Arithmetic on Python numbers as Python does it: an operator, or the name of a function of `math`."""
+
+    operator: str
+    operands: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        if self.operator in _OPERATORS and len(self.operands) == 2:
+            return f"({self.operands[0]} {self.operator} {self.operands[1]})"
+        return f"{self.operator}({', '.join(map(str, self.operands))})"
+
+
+Term: TypeAlias = Source | int | float | complex | SizeTerm | Arithmetic
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "abs": operator.abs, "pos": operator.pos}
+
+
+def arithmetic(name: str, *operands: Any) -> Any:
+    """One step of Python arithmetic on numbers; raises what Python raises.
+
+    >>> arithmetic("/", 1.0, 4), arithmetic("sqrt", 9.0)
+    (0.25, 3.0)
+    """
+    if name in _OPERATORS:
+        return _OPERATORS[name](*operands)
+    function = _UNARY.get(name) or getattr(math, name)
+    return function(*operands)
+
+
+def evaluate_term(term: Term, frame: Frame) -> Any:
+    """The number that a term is in this call. Raises `SourceMissing`, and `ArithmeticError` or `ValueError` where
+    Python raises them."""
+    match term:
+        case Source():
+            return term.fetch(frame)
+        case SizeTerm(size, symbols):
+            return evaluate(size, {symbol: source.fetch(frame) for symbol, source in symbols})
+        case Arithmetic(name, operands):
+            return arithmetic(name, *(evaluate_term(o, frame) for o in operands))
+    return term
+
+
+@dataclass(frozen=True, slots=True)
+class CompareGuard(Guard):
+    """The outcome of a comparison of Python numbers that decided a branch: `left <operator> right` is `outcome`."""
+
+    left: Term
     operator: Literal["<", "<=", "==", "!=", ">", ">="]
-    right: Source | int | float
+    right: Term
     outcome: bool
 
     def holds(self, frame: Frame) -> bool:
-        return compare_numbers(*self._sides(frame)) is self.outcome
-
-    def _sides(self, frame: Frame) -> tuple[Any, str, Any]:
-        left = self.left.fetch(frame) if isinstance(self.left, Source) else self.left
-        right = self.right.fetch(frame) if isinstance(self.right, Source) else self.right
-        return left, self.operator, right
+        try:
+            left, right = evaluate_term(self.left, frame), evaluate_term(self.right, frame)
+        except (ArithmeticError, ValueError):
+            return False
+        return arithmetic(self.operator, left, right) is self.outcome
 
     def difference(self, frame: Frame) -> str:
-        left, _, right = self._sides(frame)
-        return _changed(
-            f"({self.left} {self.operator} {self.right})", self.outcome, f"{left!r} {self.operator} {right!r}"
-        )
+        what = f"({self.left} {self.operator} {self.right})"
+        try:
+            left, right = evaluate_term(self.left, frame), evaluate_term(self.right, frame)
+        except (ArithmeticError, ValueError) as error:
+            return _changed(what, self.outcome, repr(error))
+        return _changed(what, self.outcome, f"{left!r} {self.operator} {right!r}")
 
 
-def compare_numbers(left: Any, operator: str, right: Any) -> bool:
-    """The comparison of two Python ints or floats."""
-    match operator:
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case "==":
-            return bool(left == right)
-        case "!=":
-            return bool(left != right)
-        case ">":
-            return bool(left > right)
-    return bool(left >= right)
+@dataclass(frozen=True, slots=True)
+class DefinedGuard(Guard):
+    """Arithmetic on Python numbers that raises for some values (a zero divisor, the root of a negative number)
+    raises nothing."""
+
+    term: Arithmetic
+
+    def holds(self, frame: Frame) -> bool:
+        return self._error(frame) is None
+
+    def _error(self, frame: Frame) -> Exception | None:
+        try:
+            value = evaluate_term(self.term, frame)
+        except (ArithmeticError, ValueError) as error:
+            return error
+        return None if type(value) is float else TypeError(f"the result is {type(value).__name__}, not float")
+
+    def difference(self, frame: Frame) -> str:
+        return f"{self.term} was a float and now gives {self._error(frame)!r}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from broadloom.capture.sources import Frame, Source
 from broadloom.dtypes import DType
-
-if TYPE_CHECKING:
-    from broadloom.symbolic import Size, Symbol
+from broadloom.symbolic import Size, Symbol, evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ class _Rebuild:
             return tuple(self._concrete(v) for v in value)
         if value is None or isinstance(value, int | str | DType):
             return value
-        return value.evaluate(self.symbols)
+        return evaluate(value, self.symbols)
 
 
 def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> np.ndarray[Any, Any]:

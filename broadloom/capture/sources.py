@@ -9,6 +9,7 @@ only from exact tuples, lists and dicts; a path that no longer exists raises `So
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CellType, ModuleType
@@ -190,6 +191,22 @@ class Item(Source):
 
     def __str__(self) -> str:
         return f"{self.of}[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Source):
+    """A module that is already imported, by its full name."""
+
+    name: str
+
+    def fetch(self, frame: Frame) -> Any:
+        try:
+            return sys.modules[self.name]
+        except KeyError:
+            raise SourceMissing(self) from None
+
+    def __str__(self) -> str:
+        return f"sys.modules[{self.name!r}]"
 
 
 @dataclass(frozen=True, slots=True)
