@@ -43,7 +43,8 @@ class FromInput(Recipe):
 
 @dataclass(frozen=True, slots=True)
 class ViewOf(Recipe):
-    """A view: `views` (op name, attributes) applied in turn to the array that `base` makes."""
+    """A view: `views` (op name, attributes) applied in turn to the array that `base` makes. With no views it is a
+    second array object on the same memory."""
 
     base: Recipe
     views: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
@@ -139,7 +140,7 @@ class _Rebuild:
             case FromInput(source):
                 return source.fetch(self.frame)
             case ViewOf(base, views, writeable):
-                x = self.make(base)
+                x = self.make(base)[...]  # a new array object, even if it shows all of the base
                 for name, attrs in views:
                     x = apply_view(x, name, {k: self._concrete(v) for k, v in attrs})
                 if not writeable and x.flags.writeable:

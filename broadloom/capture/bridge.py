@@ -1,0 +1,144 @@
+"""The way to the frontend and back: tracked values become what its entries take, and its results tracked values.
+
+What goes in: an entry of the frontend and tracked arguments. What comes out: tracked results. A refusal of the
+frontend becomes a break, after one more attempt in which symbolic ints and runtime floats among the arguments
+(an axis, a number of sections) are specialised.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from broadloom.capture import numbers
+from broadloom.capture.breaks import Code
+from broadloom.capture.context import Context
+from broadloom.capture.inputs import realise
+from broadloom.capture.values import (
+    DictValue,
+    ListValue,
+    Number,
+    ObjectValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    Value,
+)
+from broadloom.errors import DTypeError, ShapeError
+from broadloom.frontend.unsupported import Unsupported
+from broadloom.graph.storage import ArrayHandle, WeakScalar
+from broadloom.symbolic import Expr
+
+OBJECTS = (type, types.ModuleType, np.dtype, np.ufunc, types.BuiltinFunctionType, np.finfo, np.iinfo)
+
+
+def is_array(v: Value) -> bool:
+    """An array or NumPy scalar of the graph, or a NumPy scalar constant."""
+    return isinstance(v, ArrayHandle | np.generic)
+
+
+def outward(c: Context, v: Value) -> Any:
+    """A tracked value as the frontend takes it."""
+    v = realise(c, v)
+    match v:
+        case TupleValue(items):
+            return tuple(outward(c, i) for i in items)
+        case ListValue(items):
+            return [outward(c, i) for i in items]
+        case Number(weak):
+            return weak
+        case SliceValue(start, stop, step):
+            return slice(outward(c, start), outward(c, stop), outward(c, step))
+        case ObjectValue(object=x):
+            return x
+        case SetValue(items):
+            return items
+    if isinstance(v, DictValue):
+        return {k: outward(c, i) for k, i in v.items.items()}
+    if isinstance(v, ArrayHandle | Expr | np.generic | range | int | float | complex | str | bytes | None | type(...)):
+        return v
+    c.refuse(
+        Code.UNSUPPORTED_TYPE,
+        f"a {describe(v)} as an argument of NumPy",
+        "compiled code gives NumPy arrays, numbers, dtypes and containers of these",
+        "call this NumPy function outside the compiled function",
+    )
+
+
+def inward(v: Any) -> Value:
+    """A result of the frontend as a tracked value."""
+    if isinstance(v, tuple):
+        return TupleValue([inward(i) for i in v], None, type(v))
+    if isinstance(v, list):
+        return ListValue([inward(i) for i in v])
+    if isinstance(v, WeakScalar):
+        return Number(v)
+    if isinstance(v, slice):
+        return SliceValue(v.start, v.stop, v.step)
+    return ObjectValue(v) if isinstance(v, OBJECTS) else v
+
+
+def describe(v: Value) -> str:
+    """The kind of a tracked value, for messages."""
+    match v:
+        case ObjectValue(object=x):
+            return f"{type(x).__name__} {getattr(x, '__name__', '')}".strip()
+        case ArrayHandle():
+            return "NumPy scalar" if v.numpy_scalar else "numpy.ndarray"
+        case Number():
+            return {"f": "float", "c": "complex", "i": "int"}[v.kind]
+        case Expr():
+            return "int"
+    kind = getattr(v, "type", None)
+    return kind.__name__ if isinstance(kind, type) else type(v).__name__.removesuffix("Value").lower()
+
+
+def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call an entry of the frontend."""
+    outs = [outward(c, a) for a in args]
+    named = {k: outward(c, a) for k, a in kwargs.items()}
+    try:
+        return inward(entry(c.recorder, *outs, **named))
+    except (Unsupported, ShapeError, DTypeError) as error:
+        first = error
+    except TypeError as error:
+        if _raised_inside(error):
+            raise
+        c.refuse(
+            Code.UNSUPPORTED_NUMPY, name, f"these arguments are not taken: {error}", "use fewer or simpler arguments"
+        )
+    fixed = [_constants(c, realise(c, a)) for a in args], {k: _constants(c, realise(c, a)) for k, a in kwargs.items()}
+    if fixed != (outs, named):
+        try:
+            return inward(entry(c.recorder, *fixed[0], **fixed[1]))
+        except (Unsupported, ShapeError, DTypeError) as error:
+            first = error
+    c.refuse(
+        Code.UNSUPPORTED_NUMPY,
+        name,
+        first.what if first.got is None else f"{first.what}; got {first.got}",
+        first.remedy or "call it outside the compiled function",
+    )
+
+
+def _raised_inside(error: TypeError) -> bool:
+    """Whether the error comes from within the entry rather than from binding its arguments."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is not None
+
+
+def _constants(c: Context, v: Value) -> Any:
+    """As `outward`, with symbolic ints and runtime floats specialised."""
+    match v:
+        case TupleValue(items):
+            return tuple(_constants(c, realise(c, i)) for i in items)
+        case ListValue(items):
+            return [_constants(c, realise(c, i)) for i in items]
+        case SliceValue(start, stop, step):
+            return slice(*(_constants(c, realise(c, i)) for i in (start, stop, step)))
+    if isinstance(v, Expr) or (isinstance(v, Number) and v.value is not None):
+        return numbers.constant(c, v)
+    return outward(c, v)

@@ -1,0 +1,204 @@
+"""The state of one capture: recorder, symbolic sizes, guards, graph inputs, and the user's line.
+
+What goes in: the policy for sizes. What comes out: guards in order without repetition, the source of each graph
+input, the source of each symbol.
+
+What holds: nothing here or in the evaluator runs user code or changes an object that existed before the capture, so
+a refused capture leaves no trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import CodeType, MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from broadloom.capture.breaks import Break, CaptureBreak, Code
+from broadloom.capture.guards import Guard, SizeTerm, Term
+from broadloom.capture.sources import Source
+from broadloom.capture.values import Number
+from broadloom.errors import Location
+from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
+
+Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
+MAX_STEPS = 1_000_000
+MAX_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which sizes and Python ints become symbolic.
+
+    `dynamic`: True all of them, False none, None those that `seen` shows to vary. `seen` holds, for each source of
+    a size or int, the values of earlier captures.
+    """
+
+    dynamic: bool | None = None
+    seen: Mapping[Source, frozenset[int]] = field(default_factory=dict)
+
+    def varies(self, source: Source, value: int) -> bool:
+        """Whether the int at `source` shall be symbolic, now that it is `value`."""
+        if self.dynamic is not None:
+            return self.dynamic
+        return bool(self.seen.get(source, frozenset()) - {value})
+
+    def after(self, observed: Mapping[Source, int]) -> Policy:
+        """The policy for the next capture.
+
+        >>> from broadloom.capture.sources import Argument
+        >>> Policy().after({Argument("n"): 3}).varies(Argument("n"), 4)
+        True
+        """
+        seen = dict(self.seen)
+        for source, value in observed.items():
+            seen[source] = seen.get(source, frozenset()) | {value}
+        return replace(self, seen=MappingProxyType(seen))
+
+
+@dataclass(eq=False, slots=True)
+class ArrayInput:
+    """An array that became a graph input. Its guard is written last, when it is known whether it is written."""
+
+    source: Source
+    array: np.ndarray[Any, Any]
+    handle: ArrayHandle
+    sizes: tuple[int | None, ...]
+    place: int  # in the list of guards
+    location: Location | None
+
+
+class Context:
+    """See the module docstring."""
+
+    def __init__(
+        self, name: str, policy: Policy, namespace: Mapping[str, Any], call: Call, run: Callable[..., Any]
+    ) -> None:
+        """`namespace`: the globals of the compiled function. `call` calls a tracked value and `run` evaluates a
+        bound Python function: handed in, because the modules that know operators and builtins come before them."""
+        self.policy = policy
+        self.namespace = namespace
+        self._call = call
+        self.run = run
+        self.env = ShapeEnv()
+        self.recorder = Recorder(name, self.env)
+        self.guards: list[Guard | None] = []
+        self.arguments: list[Source] = []  # one for each graph input
+        self.symbols: dict[Symbol, Source] = {}
+        self.observed: dict[Source, int] = {}
+        self.arrays: dict[int, ArrayInput] = {}  # by the id of the array, which the caller keeps alive
+        self.realised: dict[Source, Any] = {}
+        self.fresh_dicts: set[Source] = set()  # `**kwargs`: dicts that belong to the call
+        self.steps = 0
+        self.depth = 0
+        self._location: Location | None = None
+        self._known_guards: set[Guard] = set()
+        self._names: set[str] = set()
+
+    # ---- location and refusal -----------------------------------------------------------------------------------
+
+    @property
+    def location(self) -> Location | None:
+        """The line of the captured program that is being evaluated."""
+        return self._location
+
+    def at(self, code: CodeType, line: int) -> None:
+        """Move to a line."""
+        known = self._location
+        if known is None or known.line != line or known.file != code.co_filename:
+            self._location = Location(code.co_filename, line, code.co_qualname)
+            self.recorder.location = self._location
+
+    def return_to(self, location: Location | None) -> None:
+        """Go back to the line of a caller."""
+        self._location = self.recorder.location = location
+
+    def refuse(self, code: Code, context: str, explanation: str, hint: str) -> NoReturn:
+        """Stop capturing."""
+        raise CaptureBreak(Break(code, context, explanation, hint, self._location))
+
+    def raises(self, context: str, error: str) -> NoReturn:
+        """Stop because the plain function raises here."""
+        self.refuse(
+            Code.RAISES,
+            context,
+            f"the function raises here: {error}",
+            "code that raises runs as plain Python; keep exceptions out of the compiled function",
+        )
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a tracked value with tracked arguments."""
+        return self._call(self, function, list(args), kwargs)
+
+    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """As `call`, with the arguments as a list and a dict."""
+        return self._call(self, function, args, kwargs)
+
+    # ---- guards and symbols -------------------------------------------------------------------------------------
+
+    def guard(self, guard: Guard) -> None:
+        """Add a guard, once."""
+        if guard not in self._known_guards:
+            self._known_guards.add(guard)
+            self.guards.append(replace(guard, location=self._location))
+
+    def reserve_guard(self) -> int:
+        """A place for a guard that is written later."""
+        self.guards.append(None)
+        return len(self.guards) - 1
+
+    def symbol(self, source: Source, value: int, lo: int = 0) -> Symbol:
+        """A fresh symbol for the int at `source`."""
+        symbol = self.env.fresh(value, lo, source=source)
+        self.symbols[symbol] = source
+        return symbol
+
+    def decide(self, relation: Relation | bool) -> bool:
+        """The truth of a relation between sizes, guarded if it is not proven."""
+        return self.env.decide(relation, self._location)
+
+    def constant_int(self, size: int | Expr) -> int:
+        """The value of a symbolic int, which is thereby specialised."""
+        if isinstance(size, int):
+            return size
+        value = self.env.hint(size)
+        for symbol in sorted(free_symbols(size), key=lambda s: s.name):
+            self.decide(eq(symbol, self.env.hint(symbol)))
+        return value
+
+    def size_term(self, size: int | Expr) -> Term:
+        """A symbolic int as guards compute it."""
+        if isinstance(size, int):
+            return size
+        if isinstance(size, Symbol):
+            return self.symbols[size]
+        return SizeTerm(size, self.bindings(size))
+
+    def bindings(self, size: Expr) -> tuple[tuple[Symbol, Source], ...]:
+        """Where the symbols of an expression are read."""
+        return self.bind(free_symbols(size))
+
+    def bind(self, symbols: frozenset[Symbol]) -> tuple[tuple[Symbol, Source], ...]:
+        """Where these symbols are read, in a fixed order."""
+        return tuple((s, self.symbols[s]) for s in sorted(symbols, key=lambda s: s.name))
+
+    # ---- inputs -------------------------------------------------------------------------------------------------
+
+    def input_name(self, source: Source) -> str:
+        """A fresh identifier that reminds of the source: `x`, `self_w`, `self_w_1`."""
+        words = re.sub(r"\W+", "_", re.sub(r"^\w\['(\w+)'\]", r"\1", str(source))).strip("_")
+        name = base = words if words and not words[0].isdigit() else f"in_{words}"
+        k = 0
+        while name in self._names:
+            k += 1
+            name = f"{base}_{k}"
+        self._names.add(name)
+        return name
+
+    def number_text(self, number: Number) -> str:
+        """How messages name a runtime number."""
+        return str(number.term) if number.term is not None else "a number read from array data"

@@ -1,0 +1,234 @@
+"""Items: iteration, unpacking, subscripts and their assignment.
+
+What goes in: tracked values. What comes out: items as tracked values; writes into arrays go through the storage
+model, writes into containers happen only to those that the program made.
+
+What holds: an iterator hands out items in Python's order and only as they are asked for; iterating an array fixes the
+length of its first axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from broadloom.capture import numbers
+from broadloom.capture.attributes import class_function
+from broadloom.capture.breaks import Code
+from broadloom.capture.bridge import describe, frontend, inward, is_array
+from broadloom.capture.containers import (
+    CONSTANTS,
+    check_mutable,
+    check_write,
+    constant_key,
+    entries,
+    is_constant,
+    lookup,
+    plain,
+)
+from broadloom.capture.context import Context
+from broadloom.capture.inputs import realise
+from broadloom.capture.values import (
+    DictValue,
+    IteratorValue,
+    ListValue,
+    Marker,
+    Number,
+    ObjectValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    Value,
+)
+from broadloom.frontend.table import getitem, setitem
+from broadloom.graph.storage import ArrayHandle
+from broadloom.symbolic import Expr, Size
+
+
+def iterate(c: Context, v: Value) -> Iterator[Value]:
+    """`iter(v)`."""
+    v = realise(c, v)
+    match v:
+        case IteratorValue(iterator):
+            return iterator
+        case TupleValue(items) | ListValue(items):
+            return iter(items)
+        case DictValue():
+            return iter(list(entries(c, v)))
+        case SetValue(items):
+            return iter(items)
+    if isinstance(v, str | bytes | range):
+        return iter(v)
+    if isinstance(v, ArrayHandle):
+        return _rows(c, v)
+    method = class_function(c, v, "__iter__")
+    if method is not None:
+        return iterate(c, c.call(method, v))
+    c.raises(f"iter({describe(v)})", f"TypeError: {describe(v)} object is not iterable")
+
+
+def _rows(c: Context, x: ArrayHandle) -> Iterator[Value]:
+    if x.ndim == 0:
+        c.raises("iter(array)", "TypeError: iteration over a 0-d array")
+    n = c.constant_int(x.shape[0])
+    return (frontend(c, "iteration over an array", getitem, [x, i], {}) for i in range(n))
+
+
+def unpack(c: Context, v: Value, n: int) -> list[Value]:
+    """The `n` items of `a, b, ... = v`."""
+    items = list(iterate(c, v))
+    if len(items) != n:
+        c.raises("unpacking", f"ValueError: {len(items)} values for {n} names")
+    return items
+
+
+def unpack_with_rest(c: Context, v: Value, before: int, after: int) -> list[Value]:
+    """The items of `a, *rest, b = v`."""
+    items = list(iterate(c, v))
+    if len(items) < before + after:
+        c.raises("unpacking", f"ValueError: {len(items)} values for {before + after} names")
+    end = len(items) - after
+    return [*items[:before], ListValue(items[before:end]), *items[end:]]
+
+
+def subscript(c: Context, v: Value, key: Value) -> Value:
+    """`v[key]`."""
+    v, key = realise(c, v), realise(c, key)
+    match v:
+        case TupleValue(items) | ListValue(items):
+            return _of_sequence(c, v, items, key)
+        case DictValue():
+            found = lookup(c, v, key)
+            if found is Marker.UNBOUND:
+                c.raises(f"dict[{key!r}]", "KeyError")
+            return found
+        case ObjectValue(object=x) if type(x) is type(np.s_):
+            return key if x is np.s_ or isinstance(key, TupleValue) else TupleValue([key])
+        case ObjectValue(object=type() as x):
+            method = x.__dict__.get("__class_getitem__")
+            if method is not None and x.__module__ in ("builtins", "collections"):
+                return ObjectValue(x[plain(c, key)])
+    if isinstance(v, ArrayHandle):
+        return frontend(c, "array[...]", getitem, [v, key], {})
+    if is_constant(v):
+        index = python_index(c, key)
+        try:
+            return inward(v[index])
+        except (LookupError, TypeError, ValueError) as error:
+            c.raises(f"{describe(v)}[...]", f"{type(error).__name__}: {error}")
+    method = class_function(c, v, "__getitem__")
+    if method is not None:
+        return c.call(method, v, key)
+    c.raises(f"{describe(v)}[...]", "TypeError: not subscriptable")
+
+
+def python_index(c: Context, key: Value) -> Any:
+    """An index or slice into a Python sequence."""
+    key = realise(c, key)
+    if isinstance(key, SliceValue):
+        return slice(*(plain(c, part) for part in (key.start, key.stop, key.step)))
+    if isinstance(key, ArrayHandle):
+        c.refuse(
+            Code.DATA_DEPENDENT,
+            "an array element as the index into a Python sequence",
+            "which item is meant depends on the data of an array",
+            "stack the items into one array and index that",
+        )
+    return numbers.constant(c, key)
+
+
+def _of_sequence(c: Context, v: TupleValue | ListValue, items: list[Value], key: Value) -> Value:
+    index = python_index(c, key)
+    try:
+        found = items[index]
+    except (IndexError, TypeError, ValueError) as error:
+        c.raises(f"{describe(v)}[{index!r}]", f"{type(error).__name__}: {error}")
+    if isinstance(index, slice):
+        return TupleValue(found) if isinstance(v, TupleValue) else ListValue(found)
+    return found
+
+
+def store(c: Context, v: Value, key: Value, value: Value) -> None:
+    """`v[key] = value`."""
+    v = realise(c, v)
+    match v:
+        case ListValue(items):
+            check_mutable(c, v, "item assignment")
+            index = python_index(c, key)
+            try:
+                items[index] = list(iterate(c, value)) if isinstance(index, slice) else value
+            except (IndexError, TypeError, ValueError) as error:
+                c.raises(f"list[{index!r}] = ...", f"{type(error).__name__}: {error}")
+            return
+        case DictValue():
+            check_mutable(c, v, "item assignment")
+            v.items[constant_key(c, key)] = value
+            return
+    if isinstance(v, ArrayHandle) and not v.numpy_scalar:
+        check_write(c, v)
+        frontend(c, "array[...] = ...", setitem, [v, key, value], {})
+        return
+    method = class_function(c, v, "__setitem__")
+    if method is not None:
+        c.call(method, v, key, value)
+        return
+    c.raises(f"{describe(v)}[...] = ...", "TypeError: object does not support item assignment")
+
+
+def delete(c: Context, v: Value, key: Value) -> None:
+    """`del v[key]`."""
+    v = realise(c, v)
+    if isinstance(v, ListValue | DictValue):
+        check_mutable(c, v, "del")
+        try:
+            del v.items[python_index(c, key) if isinstance(v, ListValue) else constant_key(c, key)]
+        except LookupError as error:
+            c.raises(f"del {describe(v)}[...]", f"{type(error).__name__}: {error}")
+        return
+    c.raises(f"del {describe(v)}[...]", "TypeError: object does not support item deletion")
+
+
+def length(c: Context, v: Value) -> Size:
+    """`len(v)`."""
+    v = realise(c, v)
+    match v:
+        case TupleValue(items) | ListValue(items) | SetValue(items):
+            return len(items)
+        case DictValue():
+            return len(entries(c, v))
+    if isinstance(v, ArrayHandle) and v.ndim and not v.numpy_scalar:
+        return v.shape[0]
+    if isinstance(v, str | bytes | range):
+        return len(v)
+    method = class_function(c, v, "__len__")
+    if method is not None:
+        result = c.call(method, v)
+        if isinstance(result, int | Expr):
+            return result
+    c.raises(f"len({describe(v)})", f"TypeError: object of type {describe(v)} has no len()")
+
+
+def symbolic_range(c: Context, *bounds: Value) -> Value:
+    """`range(...)`: its bounds are constants of the program, since the loop is unrolled."""
+    values = [plain(c, b) for b in bounds]
+    try:
+        return range(*values)
+    except (TypeError, ValueError) as error:
+        c.raises("range", f"{type(error).__name__}: {error}")
+
+
+def is_iterable(c: Context, v: Value) -> bool:
+    """Whether `iterate` takes it."""
+    v = realise(c, v)
+    return (
+        isinstance(v, IteratorValue | TupleValue | ListValue | DictValue | SetValue | str | bytes | range)
+        or (is_array(v) and isinstance(v, ArrayHandle) and v.ndim > 0)
+        or class_function(c, v, "__iter__") is not None
+    )
+
+
+def as_number_or_constant(v: Value) -> bool:
+    """Numbers and constants, which need no look at data."""
+    return isinstance(v, (*CONSTANTS, Number, Expr))

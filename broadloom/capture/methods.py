@@ -1,0 +1,331 @@
+"""Methods of Python's built-in types on tracked values.
+
+What goes in: the receiver, the method's name, arguments. What comes out: what the method returns.
+
+What holds: lists, dicts and sets are changed only if the program made them; methods of strings and numbers are
+called for real, on constants, as they have no effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broadloom.capture import operators
+from broadloom.capture.attributes import python_type
+from broadloom.capture.breaks import Code
+from broadloom.capture.bridge import describe, frontend, inward
+from broadloom.capture.containers import check_mutable, check_write, constant_key, entries, is_constant, lookup, plain
+from broadloom.capture.context import Context
+from broadloom.capture.inputs import realise
+from broadloom.capture.items import delete, iterate, length, store, subscript
+from broadloom.capture.values import (
+    DictValue,
+    InstanceValue,
+    IteratorValue,
+    ListValue,
+    Marker,
+    Number,
+    ObjectValue,
+    SetValue,
+    TupleValue,
+    Value,
+)
+from broadloom.frontend.table import METHODS as ARRAY_METHODS
+from broadloom.graph.storage import ArrayHandle
+from broadloom.symbolic import Expr
+
+WRITING_METHODS = frozenset({"fill", "sort", "itemset", "put", "partition", "resize", "setfield"})
+BINARY_DUNDERS = {f"__{name}__": op for op, name in operators.METHODS.items()}
+REFLECTED_DUNDERS = {f"__r{name}__": op for op, name in operators.METHODS.items()}
+INPLACE_DUNDERS = {f"__i{name}__": op for op, name in operators.METHODS.items()}
+COMPARE_DUNDERS = {f"__{name}__": op for op, name in operators.COMPARISONS.items()}
+UNARY_DUNDERS = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
+
+
+def call_method(c: Context, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`receiver.name(*args, **kwargs)` of a built-in type or array."""
+    receiver = realise(c, receiver)
+    if isinstance(receiver, ArrayHandle):
+        return _array_method(c, receiver, name, args, kwargs)
+    dunder = _dunder(c, receiver, name, args)
+    if dunder is not Marker.UNBOUND:
+        return dunder
+    kind = python_type(receiver)
+    table = _TABLES.get(kind) if kind is not None else None
+    if table is not None and name in table:
+        return table[name](c, receiver, *args, **kwargs)
+    if isinstance(receiver, Number | Expr):
+        receiver = plain(c, receiver)
+    if is_constant(receiver):
+        return _of_constant(c, receiver, name, args, kwargs)
+    if isinstance(receiver, InstanceValue) and name == "__setattr__" and len(args) == 2:
+        if receiver.made is not None:  # object.__setattr__ in the constructor of a frozen dataclass
+            receiver.made[constant_key(c, args[0])] = args[1]
+            return None
+    if isinstance(receiver, InstanceValue) and name in ("__init__", "__init_subclass__", "__post_init__"):
+        return None
+    if isinstance(receiver, TupleValue) and name in ("_replace", "_asdict"):
+        return _of_named_tuple(c, receiver, name, kwargs)
+    unknown_call(c, f"{describe(receiver)}.{name}")
+
+
+def unknown_call(c: Context, what: str) -> Any:
+    """Refuse a call that nobody knows."""
+    c.refuse(
+        Code.UNKNOWN_CALL,
+        f"{what}(...)",
+        "capture does not know what this call does, and does not run it to find out",
+        "call it outside the compiled function and pass the result in",
+    )
+
+
+def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if name in WRITING_METHODS:
+        check_write(c, x)
+    entry = ARRAY_METHODS.get(name)
+    if entry is not None:
+        return frontend(c, f"array.{name}", entry, [x, *args], kwargs)
+    found = _dunder(c, x, name, args)
+    if found is not Marker.UNBOUND:
+        return found
+    if name in ("tolist", "tobytes", "tofile", "dump", "dumps"):
+        c.refuse(
+            Code.DATA_DEPENDENT,
+            f"array.{name}",
+            "Python objects made from the data of an array",
+            "convert the result of the compiled function instead",
+        )
+    c.refuse(
+        Code.UNSUPPORTED_NUMPY,
+        f"array.{name}",
+        "this method of arrays is not captured",
+        "call it outside the compiled function",
+    )
+
+
+def _dunder(c: Context, v: Value, name: str, args: list[Value]) -> Value:
+    """Special methods called by name."""
+    if name in BINARY_DUNDERS and len(args) == 1:
+        return operators.binary(c, BINARY_DUNDERS[name], v, args[0])
+    if name in REFLECTED_DUNDERS and len(args) == 1:
+        return operators.binary(c, REFLECTED_DUNDERS[name], args[0], v)
+    if name in INPLACE_DUNDERS and len(args) == 1:
+        return operators.inplace(c, INPLACE_DUNDERS[name], v, args[0])
+    if name in COMPARE_DUNDERS and len(args) == 1:
+        return operators.compare(c, COMPARE_DUNDERS[name], v, args[0])
+    if name in UNARY_DUNDERS and not args:
+        return operators.unary(c, UNARY_DUNDERS[name], v)
+    match name, args:
+        case "__getitem__", [key]:
+            return subscript(c, v, key)
+        case "__setitem__", [key, value]:
+            return store(c, v, key, value)
+        case "__delitem__", [key]:
+            return delete(c, v, key)
+        case "__len__", []:
+            return length(c, v)
+        case "__contains__", [item]:
+            return operators.contains(c, item, v)
+        case "__iter__", []:
+            return IteratorValue(iterate(c, v))
+        case "__abs__", []:
+            return c.call(ObjectValue(abs), v)
+    return Marker.UNBOUND
+
+
+def _of_constant(c: Context, receiver: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A method of a str, bytes, number or range: no effects, so it is called."""
+    if name == "join" and isinstance(receiver, str | bytes) and len(args) == 1:
+        values: list[Any] = [[plain(c, i) for i in iterate(c, args[0])]]
+    else:
+        values = [plain(c, a) for a in args]
+    method = getattr(receiver, name, None)
+    if not callable(method):
+        c.raises(f"{describe(receiver)}.{name}", "AttributeError")
+    try:
+        return inward(method(*values, **{k: plain(c, a) for k, a in kwargs.items()}))
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        c.raises(f"{describe(receiver)}.{name}", f"{type(error).__name__}: {error}")
+
+
+def _of_named_tuple(c: Context, v: TupleValue, name: str, kwargs: dict[str, Value]) -> Value:
+    fields: tuple[str, ...] = v.type._fields  # type: ignore[attr-defined]
+    if name == "_asdict":
+        return DictValue(dict(zip(fields, v.items, strict=True)))
+    if not kwargs.keys() <= set(fields):
+        c.raises("_replace", "ValueError: unexpected field names")
+    return TupleValue([kwargs.get(f, i) for f, i in zip(fields, v.items, strict=True)], None, v.type)
+
+
+# ---- lists, tuples --------------------------------------------------------------------------------------------------
+
+
+def _append(c: Context, v: ListValue, item: Value) -> None:
+    check_mutable(c, v, "append")
+    v.items.append(item)
+
+
+def _extend(c: Context, v: ListValue, more: Value) -> None:
+    check_mutable(c, v, "extend")
+    v.items.extend(list(iterate(c, more)))
+
+
+def _insert(c: Context, v: ListValue, at: Value, item: Value) -> None:
+    check_mutable(c, v, "insert")
+    v.items.insert(plain(c, at), item)
+
+
+def _pop(c: Context, v: ListValue, at: Value = -1) -> Value:
+    check_mutable(c, v, "pop")
+    try:
+        return v.items.pop(plain(c, at))
+    except (IndexError, TypeError) as error:
+        c.raises("list.pop", f"{type(error).__name__}: {error}")
+
+
+def _clear(c: Context, v: ListValue | DictValue | SetValue) -> None:
+    if not isinstance(v, SetValue):
+        check_mutable(c, v, "clear")
+    v.items.clear()
+
+
+def _reverse(c: Context, v: ListValue) -> None:
+    check_mutable(c, v, "reverse")
+    v.items.reverse()
+
+
+def _sort(c: Context, v: ListValue, *, key: Value = None, reverse: Value = False) -> None:
+    check_mutable(c, v, "sort")
+    v.items[:] = sorted_items(c, v.items, key, reverse)
+
+
+def sorted_items(c: Context, items: list[Value], key: Value, reverse: Value) -> list[Value]:
+    """Items in order of constant keys."""
+    keys = [plain(c, i if key is None else c.call(key, i)) for i in items]
+    try:
+        order = sorted(range(len(items)), key=keys.__getitem__, reverse=bool(plain(c, reverse)))
+    except (TypeError, ValueError) as error:
+        c.raises("sort", f"{type(error).__name__}: {error}")
+    return [items[i] for i in order]
+
+
+def _remove(c: Context, v: ListValue, item: Value) -> None:
+    check_mutable(c, v, "remove")
+    del v.items[_index(c, v, item)]
+
+
+def _index(c: Context, v: ListValue | TupleValue, item: Value) -> int:
+    for i, x in enumerate(v.items):
+        if operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)):
+            return i
+    c.raises("index", "ValueError: not in the sequence")
+
+
+def _count(c: Context, v: ListValue | TupleValue, item: Value) -> int:
+    return sum(operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)) for x in v.items)
+
+
+def _copy_list(c: Context, v: ListValue) -> ListValue:
+    return ListValue(list(v.items))
+
+
+# ---- dicts ----------------------------------------------------------------------------------------------------------
+
+
+def _get(c: Context, v: DictValue, key: Value, default: Value = None) -> Value:
+    found = lookup(c, v, key)
+    return default if found is Marker.UNBOUND else found
+
+
+def _dict_pop(c: Context, v: DictValue, key: Value, default: Value = Marker.UNBOUND) -> Value:
+    check_mutable(c, v, "pop")
+    found = v.items.pop(constant_key(c, key), default)
+    if found is Marker.UNBOUND:
+        c.raises("dict.pop", "KeyError")
+    return found
+
+
+def _setdefault(c: Context, v: DictValue, key: Value, default: Value = None) -> Value:
+    check_mutable(c, v, "setdefault")
+    return v.items.setdefault(constant_key(c, key), default)
+
+
+def _update(c: Context, v: DictValue, *others: Value, **more: Value) -> None:
+    check_mutable(c, v, "update")
+    for other in others:
+        v.items.update(as_entries(c, other))
+    v.items.update(more)
+
+
+def as_entries(c: Context, v: Value) -> dict[Any, Value]:
+    """The entries of a mapping, or of an iterable of pairs."""
+    v = realise(c, v)
+    if isinstance(v, DictValue):
+        return dict(entries(c, v))
+    pairs = [list(iterate(c, pair)) for pair in iterate(c, v)]
+    if any(len(p) != 2 for p in pairs):
+        c.raises("dict", "ValueError: an element is no pair")
+    return {constant_key(c, k): x for k, x in pairs}
+
+
+def _keys(c: Context, v: DictValue) -> Value:
+    return TupleValue(list(entries(c, v)))
+
+
+def _values(c: Context, v: DictValue) -> Value:
+    return TupleValue(list(entries(c, v).values()))
+
+
+def _items(c: Context, v: DictValue) -> Value:
+    return TupleValue([TupleValue([k, x]) for k, x in entries(c, v).items()])
+
+
+def _copy_dict(c: Context, v: DictValue) -> DictValue:
+    return DictValue(dict(entries(c, v)))
+
+
+# ---- sets -----------------------------------------------------------------------------------------------------------
+
+
+def _add(c: Context, v: SetValue, item: Value) -> None:
+    v.items.add(constant_key(c, item))
+
+
+def _discard(c: Context, v: SetValue, item: Value) -> None:
+    v.items.discard(constant_key(c, item))
+
+
+def _set_update(c: Context, v: SetValue, *others: Value) -> None:
+    for other in others:
+        v.items.update(constant_key(c, i) for i in iterate(c, other))
+
+
+def _set_operation(name: str) -> Callable[..., Any]:
+    def run(c: Context, v: SetValue, *others: Value) -> Value:
+        result = getattr(v.items, name)(*({constant_key(c, i) for i in iterate(c, o)} for o in others))
+        return SetValue(result, v.frozen) if isinstance(result, set | frozenset) else result
+
+    return run
+
+
+_SEQUENCE = {"index": _index, "count": _count}
+_TABLES: dict[type, dict[str, Callable[..., Any]]] = {
+    list: {
+        **_SEQUENCE, "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear,
+        "reverse": _reverse, "sort": _sort, "remove": _remove, "copy": _copy_list,
+    },
+    tuple: _SEQUENCE,
+    dict: {
+        "get": _get, "pop": _dict_pop, "setdefault": _setdefault, "update": _update, "keys": _keys,
+        "values": _values, "items": _items, "copy": _copy_dict, "clear": _clear,
+    },
+    set: {
+        "add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
+        **{n: _set_operation(n) for n in (
+            "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint",
+            "copy",
+        )},
+    },
+}  # fmt: skip
+_TABLES[frozenset] = {k: f for k, f in _TABLES[set].items() if k not in ("add", "discard", "update", "clear")}

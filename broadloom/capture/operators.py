@@ -1,0 +1,347 @@
+"""Python's operators on tracked values: arithmetic, comparison, truth, identity, containment.
+
+What goes in: the operator's symbol and tracked values. What comes out: a tracked value.
+
+What holds: arrays go to NumPy's ufuncs, in-place operators on arrays write into them; constants are computed by
+Python itself; user classes' operator methods are inlined.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from broadloom.capture import numbers
+from broadloom.capture.attributes import class_function
+from broadloom.capture.breaks import Code
+from broadloom.capture.bridge import describe, frontend, is_array
+from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
+from broadloom.capture.context import Context
+from broadloom.capture.guards import NotSameObjectGuard
+from broadloom.capture.inputs import realise
+from broadloom.capture.items import iterate
+from broadloom.capture.values import (
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    Lazy,
+    ListValue,
+    Marker,
+    Number,
+    ObjectValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+    Value,
+)
+from broadloom.frontend.table import FUNCTIONS
+from broadloom.graph.storage import ArrayHandle
+from broadloom.symbolic import Expr, ne
+
+OPERATORS: dict[str, Any] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_,
+    "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift, "<": operator.lt, "<=": operator.le,
+    "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+INPLACE: dict[str, Any] = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "@": operator.imatmul, "&": operator.iand, "|": operator.ior,
+    "^": operator.ixor, "<<": operator.ilshift, ">>": operator.irshift,
+}  # fmt: skip
+UNARY: dict[str, Any] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+COMPARISONS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+_PYTHON = {"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
+_SWAPPED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
+
+
+def binary(c: Context, op: str, a: Value, b: Value) -> Value:
+    """`a op b`."""
+    a, b = realise(c, a), realise(c, b)
+    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
+        return _array(c, op, a, b)
+    if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
+        return _dunder(c, op, a, b)
+    if isinstance(a, np.generic) or isinstance(b, np.generic):
+        return _array(c, op, a, b) if not (is_constant(a) and is_constant(b)) else _python(c, op, a, b)
+    if numbers.is_number(a) and numbers.is_number(b):
+        runtime = numbers.is_runtime(a) or numbers.is_runtime(b)
+        return numbers.binary(c, op, a, b) if runtime else _python(c, op, a, b)
+    container = _containers(c, op, a, b)
+    return container if container is not None else _python(c, op, _plain(c, a), _plain(c, b))
+
+
+def _array(c: Context, op: str, a: Value, b: Value, in_place: bool = False) -> Value:
+    for v in (a, b):
+        if isinstance(v, InstanceValue | FunctionValue | DictValue | SetValue) or v is None or isinstance(v, str):
+            c.refuse(
+                Code.UNSUPPORTED_NUMPY,
+                f"{describe(a)} {op} {describe(b)}",
+                "compiled arrays combine with arrays and numbers only",
+                "convert the operand to an array or number first",
+            )
+    table = INPLACE if in_place else OPERATORS
+    return frontend(c, f"{describe(a)} {op}{'=' if in_place else ''} {describe(b)}", FUNCTIONS[table[op]], [a, b], {})
+
+
+def _python(c: Context, op: str, a: Any, b: Any) -> Value:
+    if op == "**" or (isinstance(a, int | float | complex) and isinstance(b, int | float | complex) and op in "+-*/%//"):
+        with np.errstate(all="ignore"):
+            return numbers.python(c, op, a, b)
+    if op == "<<" and isinstance(b, int) and b > 1 << 16:
+        c.refuse(Code.TOO_LONG, f"{a} << {b}", "an int of more than 65536 bits", "use floats")
+    function = _PYTHON.get(op)
+    try:
+        with np.errstate(all="ignore"):
+            return numbers.arithmetic(op, a, b) if function is None else function(a, b)
+    except (ArithmeticError, ValueError, TypeError, KeyError) as error:
+        c.raises(f"{op} on {describe(a)} and {describe(b)}", f"{type(error).__name__}: {error}")
+
+
+def _plain(c: Context, v: Value) -> Any:
+    """Constants, and tuples of constants as the right side of `%` on strings."""
+    if isinstance(v, TupleValue):
+        return tuple(_plain(c, realise(c, i)) for i in v.items)
+    if isinstance(v, Number | Expr):
+        return numbers.constant(c, v)
+    if isinstance(v, ObjectValue) and isinstance(v.object, np.dtype | type):
+        return v.object
+    if is_constant(v):
+        return v
+    c.refuse(
+        Code.UNSUPPORTED_PYTHON,
+        f"an operator on a {describe(v)}",
+        "this operator is not followed for this operand",
+        "use arrays, numbers, lists, tuples or strings",
+    )
+
+
+def _containers(c: Context, op: str, a: Value, b: Value) -> Value | None:
+    if op == "*" and isinstance(b, TupleValue | ListValue):
+        a, b = b, a
+    if op == "*" and isinstance(a, TupleValue | ListValue) and isinstance(b, int | Expr):
+        items = a.items * numbers.constant(c, b)
+        return TupleValue(items) if isinstance(a, TupleValue) else ListValue(items)
+    if op == "+" and isinstance(a, TupleValue) and isinstance(b, TupleValue):
+        return TupleValue(a.items + b.items)
+    if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
+        return ListValue(a.items + b.items)
+    if isinstance(a, SetValue) and isinstance(b, SetValue) and op in "|&-^":
+        return SetValue(numbers.arithmetic("-", a.items, b.items) if op == "-" else _PYTHON[op](a.items, b.items))
+    if op == "|" and isinstance(a, DictValue) and isinstance(b, DictValue):
+        return DictValue({**entries(c, a), **entries(c, b)})
+    return None
+
+
+def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
+    """The operator methods of user classes."""
+    names = COMPARISONS if op in COMPARISONS else METHODS
+    right = f"__{COMPARISONS[_SWAPPED[op]]}__" if op in COMPARISONS else f"__r{METHODS[op]}__"
+    for receiver, other, name in ((a, b, f"__{names[op]}__"), (b, a, right)):
+        if isinstance(receiver, InstanceValue):
+            method = class_function(c, receiver, name)
+            if method is not None:
+                result = c.call(method, receiver, other)
+                if not (isinstance(result, ObjectValue) and result.object is NotImplemented):
+                    return result
+        elif not is_constant(receiver):
+            break
+    if op in ("==", "!="):
+        return is_same(c, a, b) is (op == "==")
+    c.raises(f"{describe(a)} {op} {describe(b)}", "TypeError: unsupported operand types")
+
+
+def inplace(c: Context, op: str, a: Value, b: Value) -> Value:
+    """`a op= b`."""
+    a, b = realise(c, a), realise(c, b)
+    if isinstance(a, ArrayHandle) and not a.numpy_scalar:
+        check_write(c, a)
+        return _array(c, op, a, b, in_place=True)
+    if isinstance(a, ListValue) and op == "+":
+        check_mutable(c, a, "+=")
+        a.items.extend(iterate(c, b))
+        return a
+    if isinstance(a, ListValue) and op == "*":
+        check_mutable(c, a, "*=")
+        a.items[:] = a.items * numbers.constant(c, b)
+        return a
+    if isinstance(a, DictValue) and op == "|" and isinstance(b, DictValue):
+        check_mutable(c, a, "|=")
+        a.items.update(entries(c, b))
+        return a
+    if isinstance(a, InstanceValue):
+        method = class_function(c, a, f"__i{METHODS[op]}__")
+        if method is not None:
+            return c.call(method, a, b)
+    return binary(c, op, a, b)
+
+
+def unary(c: Context, op: str, a: Value) -> Value:
+    """`-a`, `+a`, `~a`, `not a`."""
+    if op == "not":
+        return not truth(c, a)
+    a = realise(c, a)
+    if isinstance(a, ArrayHandle):
+        return frontend(c, f"{op}{describe(a)}", FUNCTIONS[UNARY[op]], [a], {})
+    if isinstance(a, InstanceValue):
+        method = class_function(c, a, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
+        if method is not None:
+            return c.call(method, a)
+    if isinstance(a, Number | Expr):
+        if op == "~":
+            return -1 - numbers.constant(c, a)
+        return numbers.unary(c, "-" if op == "-" else "+", a)
+    if not is_constant(a):
+        c.raises(f"{op}{describe(a)}", "TypeError: bad operand type")
+    try:
+        with np.errstate(all="ignore"):
+            return UNARY[op](a)
+    except TypeError as error:
+        c.raises(f"{op}{describe(a)}", f"TypeError: {error}")
+
+
+def compare(c: Context, op: str, a: Value, b: Value) -> Value:
+    """`a op b` for a comparison."""
+    a, b = realise(c, a), realise(c, b)
+    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
+        return _array(c, op, a, b)
+    if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
+        return _dunder(c, op, a, b)
+    if numbers.is_number(a) and numbers.is_number(b) and (numbers.is_runtime(a) or numbers.is_runtime(b)):
+        return numbers.compare(c, op, a, b)  # type: ignore[arg-type]
+    if isinstance(a, TupleValue | ListValue) and type(a) is type(b):
+        return _sequences(c, op, a, b)
+    if op in ("==", "!="):
+        return _equal(c, a, b) is (op == "==")
+    try:
+        with np.errstate(all="ignore"):
+            return numbers.arithmetic(op, _plain(c, a), _plain(c, b))
+    except TypeError as error:
+        c.raises(f"{describe(a)} {op} {describe(b)}", f"TypeError: {error}")
+
+
+def _equal(c: Context, a: Value, b: Value) -> Any:
+    if isinstance(a, DictValue) and isinstance(b, DictValue):
+        x, y = entries(c, a), entries(c, b)
+        return x.keys() == y.keys() and all(truth(c, compare(c, "==", x[k], y[k])) for k in x)
+    if isinstance(a, SetValue) and isinstance(b, SetValue):
+        return a.items == b.items
+    if isinstance(a, SliceValue) and isinstance(b, SliceValue):
+        parts = ((a.start, b.start), (a.stop, b.stop), (a.step, b.step))
+        return all(truth(c, compare(c, "==", x, y)) for x, y in parts)
+    x, y = (v.object if isinstance(v, ObjectValue) else v for v in (a, b))
+    safe = (*CONSTANTS, np.dtype, type)
+    if isinstance(x, safe) and isinstance(y, safe):
+        try:
+            return bool(x == y)
+        except TypeError:  # a string that is no dtype
+            return False
+    return is_same(c, a, b)
+
+
+def _sequences(c: Context, op: str, a: Any, b: Any) -> Value:
+    """Sequences compare by their first differing items; `==` of lengths first."""
+    if op in ("==", "!="):
+        same = len(a.items) == len(b.items) and all(
+            is_same(c, x, y) or truth(c, compare(c, "==", x, y)) for x, y in zip(a.items, b.items, strict=True)
+        )
+        return same is (op == "==")
+    for x, y in zip(a.items, b.items, strict=False):
+        if not (is_same(c, x, y) or truth(c, compare(c, "==", x, y))):
+            return compare(c, op, x, y)
+    return numbers.arithmetic(op, len(a.items), len(b.items))
+
+
+def is_same(c: Context, a: Value, b: Value) -> bool:
+    """`a is b`."""
+    if a is b or (isinstance(a, Lazy) and isinstance(b, Lazy) and a.source == b.source):
+        return True
+    a, b = realise(c, a), realise(c, b)
+    if a is b:
+        return True
+    if isinstance(a, Expr | Number) or isinstance(b, Expr | Number):
+        if None in (a, b) or isinstance(a, bool) or isinstance(b, bool):
+            return False
+        c.refuse(Code.UNSUPPORTED_PYTHON, "is", "the identity of numbers is not defined", "use ==")
+    if isinstance(a, ObjectValue) and isinstance(b, ObjectValue):
+        return a.object is b.object
+    sources = _source(c, a), _source(c, b)
+    if sources[0] is not None and sources[1] is not None:
+        same = _object(c, a) is _object(c, b)
+        if not same:
+            c.guard(NotSameObjectGuard(sources[0], sources[1]))
+        return same
+    if is_constant(a) and is_constant(b):
+        return type(a) is type(b) and a == b and not isinstance(a, float)
+    return False
+
+
+def _source(c: Context, v: Value) -> Any:
+    if isinstance(v, ArrayHandle):
+        return next((a.source for a in c.arrays.values() if a.handle is v), None)
+    return getattr(v, "source", None)
+
+
+def _object(c: Context, v: Value) -> Any:
+    if isinstance(v, ArrayHandle):
+        return next(a.array for a in c.arrays.values() if a.handle is v)
+    return v.object if hasattr(v, "object") else v
+
+
+def contains(c: Context, item: Value, container: Value) -> bool:
+    """`item in container`."""
+    container, item = realise(c, container), realise(c, item)
+    if isinstance(container, DictValue):
+        return lookup(c, container, item) is not Marker.UNBOUND
+    if isinstance(container, SetValue):
+        return _plain(c, item) in container.items
+    if isinstance(container, TupleValue | ListValue):
+        return any(is_same(c, x, item) or truth(c, compare(c, "==", x, item)) for x in container.items)
+    if isinstance(container, str | bytes | range):
+        try:
+            return _plain(c, item) in container
+        except TypeError as error:
+            c.raises("in", f"TypeError: {error}")
+    if isinstance(container, InstanceValue):
+        method = class_function(c, container, "__contains__")
+        if method is not None:
+            return bool(truth(c, c.call(method, container, item)))
+    c.refuse(
+        Code.ARRAY_CONDITION if is_array(container) else Code.UNSUPPORTED_PYTHON,
+        f"in {describe(container)}",
+        "membership in this container is not followed",
+        "use numpy.isin for arrays",
+    )
+
+
+def truth(c: Context, v: Value) -> bool:
+    """`bool(v)` as Python control flow needs it."""
+    v = realise(c, v)
+    if isinstance(v, ArrayHandle):
+        c.refuse(
+            Code.ARRAY_CONDITION,
+            "the truth of an array",
+            "Python control flow depends on the data of an array",
+            "use numpy.where, or compute both branches",
+        )
+    if isinstance(v, Expr):
+        return c.decide(ne(v, 0))
+    if isinstance(v, Number):
+        return numbers.compare(c, "!=", v, 0)
+    if isinstance(v, TupleValue | ListValue | SetValue):
+        return bool(v.items)
+    if isinstance(v, DictValue):
+        return bool(entries(c, v))
+    if isinstance(v, InstanceValue):
+        for name in ("__bool__", "__len__"):
+            method = class_function(c, v, name)
+            if method is not None:
+                return truth(c, c.call(method, v))
+        return True
+    return bool(v) if is_constant(v) else True
