@@ -97,7 +97,7 @@ def _of_builtin(c: Context, v: Value, kind: type, name: str) -> Value:
         return NativeMethod(v, name)
     if is_constant(v):
         return inward(getattr(v, name))
-    if isinstance(entry, types.FunctionType) or isinstance(entry, property):  # of a named tuple's class
+    if isinstance(entry, (types.FunctionType, property)):  # of a named tuple's class
         source = None if getattr(v, "source", None) is None else ClassEntry(v.source, name)
         if source is not None and isinstance(entry, types.FunctionType):
             return MethodValue(realise(c, Lazy(source, entry)), v)
@@ -227,10 +227,9 @@ def _is_data_descriptor(entry: Any) -> bool:
 
 def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any) -> Value:
     source = class_source(v, name)
-    if isinstance(entry, property) and type(entry) is property and isinstance(entry.fget, types.FunctionType):
-        if source is not None:
-            c.guard(IdentityGuard(source, entry))
-            return c.call(Lazy(Attribute(source, "fget"), entry.fget), v)
+    if type(entry) is property and isinstance(entry.fget, types.FunctionType) and source is not None:
+        c.guard(IdentityGuard(source, entry))
+        return c.call(Lazy(Attribute(source, "fget"), entry.fget), v)
     if isinstance(entry, types.MemberDescriptorType):
         if v.made is not None:
             return v.made.get(name, Marker.UNBOUND)
@@ -255,8 +254,10 @@ def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any) -> Val
     if isinstance(entry, types.FunctionType):
         return MethodValue(realise(c, Lazy(source, entry)), v)
     if isinstance(entry, staticmethod):
-        return Lazy(Attribute(source, "__func__"), entry.__func__) if v.source is not None else Lazy(
-            source, entry.__func__
+        return (
+            Lazy(Attribute(source, "__func__"), entry.__func__)
+            if v.source is not None
+            else Lazy(source, entry.__func__)
         )
     if isinstance(entry, classmethod) and v.source is not None:
         function = realise(c, Lazy(Attribute(source, "__func__"), entry.__func__))
@@ -327,9 +328,8 @@ def _of_module(c: Context, v: ObjectValue, x: types.ModuleType, name: str) -> Va
 
 
 def _of_class(c: Context, v: ObjectValue, x: type, name: str) -> Value:
-    if isinstance(x, enum.EnumMeta):
-        if name in x._member_map_:
-            return ObjectValue(x._member_map_[name])
+    if isinstance(x, enum.EnumMeta) and name in x._member_map_:
+        return ObjectValue(x._member_map_[name])
     if type(x).__getattribute__ is not type.__getattribute__:
         c.refuse(Code.UNSUPPORTED_PYTHON, f"{x.__name__}.{name}", "the metaclass has user code", "read it outside")
     for owner in x.__mro__:
@@ -402,7 +402,9 @@ def _of_function(c: Context, v: FunctionValue, name: str) -> Value:
         return v.name if name == "__name__" else v.code.co_qualname if name == "__qualname__" else Marker.UNBOUND
     if v.object is not None and v.source is not None and name in v.object.__dict__:
         return Lazy(Attribute(v.source, name), v.object.__dict__[name])
-    c.refuse(Code.UNSUPPORTED_PYTHON, f"function.{name}", "this attribute of functions is not followed", "read it outside")
+    c.refuse(
+        Code.UNSUPPORTED_PYTHON, f"function.{name}", "this attribute of functions is not followed", "read it outside"
+    )
 
 
 # ---- setting --------------------------------------------------------------------------------------------------------

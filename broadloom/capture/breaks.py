@@ -71,7 +71,7 @@ class Break:
         )
 
 
-class CaptureBreak(Exception):  # noqa: N818 - a signal to the caller of capture, which no user sees
+class CaptureBreak(Exception):
     """Capture stops here."""
 
     def __init__(self, record: Break) -> None:

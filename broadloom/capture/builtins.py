@@ -60,7 +60,9 @@ def _float(c: Context, v: Value = 0.0) -> Value:
         x = _single(c, v, "float")
         if x.dtype.kind == "c":
             c.raises("float(array)", "TypeError: complex to float")
-        return Number(WeakScalar(x if x.dtype is dtypes.float64 else c.recorder.op("cast", x, dtype=dtypes.float64), "f"))
+        return Number(
+            WeakScalar(x if x.dtype is dtypes.float64 else c.recorder.op("cast", x, dtype=dtypes.float64), "f")
+        )
     return numbers.to_float(c, v) if isinstance(v, Number | Expr) else _convert(c, float, v)
 
 
@@ -273,7 +275,9 @@ def _isinstance(c: Context, v: Value, classes: Value) -> Value:
     kind = python_type(realise(c, v))
     wanted = _classes(c, classes)
     if kind is None:
-        c.refuse(Code.UNSUPPORTED_PYTHON, "isinstance", f"the type of a {describe(v)} is not followed", "use a plain type")
+        c.refuse(
+            Code.UNSUPPORTED_PYTHON, "isinstance", f"the type of a {describe(v)} is not followed", "use a plain type"
+        )
     return issubclass(kind, wanted)
 
 
@@ -294,7 +298,9 @@ def _classes(c: Context, v: Value) -> tuple[type, ...]:
             return (v.object,)
     if v is None:
         return (type(None),)
-    c.refuse(Code.UNSUPPORTED_PYTHON, "isinstance", "the class decides by user code what its instances are", "use type()")
+    c.refuse(
+        Code.UNSUPPORTED_PYTHON, "isinstance", "the class decides by user code what its instances are", "use type()"
+    )
 
 
 def _getattr(c: Context, v: Value, name: Value, default: Value = Marker.UNBOUND) -> Value:
@@ -316,7 +322,10 @@ def _callable(c: Context, v: Value) -> Value:
     v = realise(c, v)
     if isinstance(v, ObjectValue):
         return callable(v.object)
-    return isinstance(v, FunctionValue | MethodValue | PartialValue) or operators.class_function(c, v, "__call__") is not None
+    return (
+        isinstance(v, FunctionValue | MethodValue | PartialValue)
+        or operators.class_function(c, v, "__call__") is not None
+    )
 
 
 def _round(c: Context, v: Value, digits: Value = None) -> Value:

@@ -272,7 +272,9 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
         if issubclass(x, BaseException):
             return InstanceValue(x, None, None, {}, v.source)
         if x.__module__ == "numpy" or x.__module__.startswith("numpy."):
-            c.refuse(Code.UNSUPPORTED_NUMPY, f"{x.__name__}(...)", "this NumPy class is not captured", "make it outside")
+            c.refuse(
+                Code.UNSUPPORTED_NUMPY, f"{x.__name__}(...)", "this NumPy class is not captured", "make it outside"
+            )
         unknown_call(c, x.__name__)
     init = class_entry(made, "__init__")
     source = class_source(made, "__init__")

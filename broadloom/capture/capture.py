@@ -81,7 +81,13 @@ def capture(
     except BindingError as error:
         where = Location(code.co_filename, code.co_firstlineno, code.co_qualname)
         raise CaptureBreak(
-            Break(Code.RAISES, f"{function.__name__}(...)", f"the call raises TypeError: {error}", "correct the call", where)
+            Break(
+                Code.RAISES,
+                f"{function.__name__}(...)",
+                f"the call raises TypeError: {error}",
+                "correct the call",
+                where,
+            )
         ) from error
     c = Context(_graph_name(function.__name__), policy or Policy(), function.__globals__, call, run_function)
     result = run_function(c, _root(function), _local(c, frame, function))
@@ -90,9 +96,7 @@ def capture(
     written = {w.input for w in recorded.graph.writes}
     guards = _finish_guards(c, written)
     recipe = recipe_of(c, result, handles, recorded.places)
-    return Captured(
-        recorded.graph, guards, tuple(c.arguments), recipe, tuple(c.symbols.items()), dict(c.observed)
-    )
+    return Captured(recorded.graph, guards, tuple(c.arguments), recipe, tuple(c.symbols.items()), dict(c.observed))
 
 
 def _graph_name(name: str) -> str:

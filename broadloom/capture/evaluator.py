@@ -441,7 +441,9 @@ def _for_iter(c: Context, a: Activation, target: tuple[int, Any]) -> None:
 def _send(c: Context, a: Activation, target: tuple[int, bool]) -> None:
     sent = a.stack.pop()
     if sent is not None:
-        c.refuse(Code.UNSUPPORTED_PYTHON, "generator.send", "values sent to generators are not followed", "use arguments")
+        c.refuse(
+            Code.UNSUPPORTED_PYTHON, "generator.send", "values sent to generators are not followed", "use arguments"
+        )
     item = next(items.iterate(c, a.stack[-1]), Marker.UNBOUND)
     if item is Marker.UNBOUND:
         if target[1]:
@@ -588,4 +590,3 @@ HANDLERS: dict[str, Handler] = {
     "call": _call, "call_kw": _call_kw, "call_ex": _call_ex,
     "before_with": _before_with, "raise": _raise, "unsupported": _unsupported,
 }  # fmt: skip
-

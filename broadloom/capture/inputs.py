@@ -107,7 +107,7 @@ def _look(c: Context, source: Source, x: Any) -> Value:
         )
     if isinstance(x, np.generic):
         return _numpy_scalar(c, source, x)
-    if isinstance(x, IDENTIFIED) or isinstance(x, type | enum.Enum | np.finfo | np.iinfo):
+    if isinstance(x, (IDENTIFIED, type | enum.Enum | np.finfo | np.iinfo)):
         c.guard(IdentityGuard(source, x))
         return ObjectValue(x, source)
     if isinstance(x, tuple) and hasattr(kind, "_fields") and kind.__iter__ is tuple.__iter__:
@@ -271,12 +271,8 @@ def function_value(c: Context, source: Source, x: types.FunctionType) -> Functio
         for i, cell in enumerate(x.__closure__ or ())
     ]
     defaults = [Lazy(Item(Attribute(source, "__defaults__"), i), d) for i, d in enumerate(x.__defaults__ or ())]
-    keywords = {
-        k: Lazy(Item(Attribute(source, "__kwdefaults__"), k), d) for k, d in (x.__kwdefaults__ or {}).items()
-    }
-    return FunctionValue(
-        x.__code__, namespace, x.__name__, list(defaults), dict(keywords), cells, source, x
-    )
+    keywords = {k: Lazy(Item(Attribute(source, "__kwdefaults__"), k), d) for k, d in (x.__kwdefaults__ or {}).items()}
+    return FunctionValue(x.__code__, namespace, x.__name__, list(defaults), dict(keywords), cells, source, x)
 
 
 def _cell_content(source: Source, cell: types.CellType) -> Value:
@@ -298,9 +294,7 @@ def _partial(c: Context, source: Source, x: functools.partial[Any]) -> Value:
     args = realise(c, Lazy(Attribute(source, "args"), x.args))
     keywords = Attribute(source, "keywords")
     c.guard(LengthGuard(keywords, len(x.keywords), dict))
-    return PartialValue(
-        function, args.items, {k: Lazy(Item(keywords, k), v) for k, v in x.keywords.items()}, source
-    )
+    return PartialValue(function, args.items, {k: Lazy(Item(keywords, k), v) for k, v in x.keywords.items()}, source)
 
 
 _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {

@@ -59,12 +59,12 @@ def call_method(c: Context, receiver: Value, name: str, args: list[Value], kwarg
         receiver = plain(c, receiver)
     if is_constant(receiver):
         return _of_constant(c, receiver, name, args, kwargs)
-    if isinstance(receiver, InstanceValue) and name == "__setattr__" and len(args) == 2:
-        if receiver.made is not None:  # object.__setattr__ in the constructor of a frozen dataclass
+    if isinstance(receiver, InstanceValue) and receiver.made is not None:
+        if name == "__setattr__" and len(args) == 2:  # object.__setattr__ in the constructor of a frozen dataclass
             receiver.made[constant_key(c, args[0])] = args[1]
             return None
-    if isinstance(receiver, InstanceValue) and name in ("__init__", "__init_subclass__", "__post_init__"):
-        return None
+        if name == "__init__" and not args:  # object's own
+            return None
     if isinstance(receiver, TupleValue) and name in ("_replace", "_asdict"):
         return _of_named_tuple(c, receiver, name, kwargs)
     unknown_call(c, f"{describe(receiver)}.{name}")
@@ -223,7 +223,9 @@ def _index(c: Context, v: ListValue | TupleValue, item: Value) -> int:
 
 
 def _count(c: Context, v: ListValue | TupleValue, item: Value) -> int:
-    return sum(operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)) for x in v.items)
+    return sum(
+        operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)) for x in v.items
+    )
 
 
 def _copy_list(c: Context, v: ListValue) -> ListValue:

@@ -241,7 +241,7 @@ def compare(c: Context, op: Comparison, a: Value, b: Value) -> bool:
 
 def math_function(c: Context, name: str, args: list[Value]) -> Value:
     """A function of `math` on numbers of which one is known only at run time."""
-    known = len(args) == 1 and name in MATH_UNARY or len(args) == 2 and name in MATH_BINARY
+    known = (len(args) == 1 and name in MATH_UNARY) or (len(args) == 2 and name in MATH_BINARY)
     if name == "log" and len(args) == 2:
         return binary(c, "/", math_function(c, "log", args[:1]), math_function(c, "log", args[1:]))
     if name in ("degrees", "radians") and len(args) == 1:

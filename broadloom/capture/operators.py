@@ -91,7 +91,9 @@ def _array(c: Context, op: str, a: Value, b: Value, in_place: bool = False) -> V
 
 
 def _python(c: Context, op: str, a: Any, b: Any) -> Value:
-    if op == "**" or (isinstance(a, int | float | complex) and isinstance(b, int | float | complex) and op in "+-*/%//"):
+    if op == "**" or (
+        isinstance(a, int | float | complex) and isinstance(b, int | float | complex) and op in "+-*/%//"
+    ):
         with np.errstate(all="ignore"):
             return numbers.python(c, op, a, b)
     if op == "<<" and isinstance(b, int) and b > 1 << 16:

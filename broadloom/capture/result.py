@@ -84,7 +84,9 @@ def _parts(c: Context, v: Value) -> Sequence[Value]:
             return [start, stop, step]
         case SetValue():
             return []
-        case ObjectValue(object=x) if isinstance(x, type | np.dtype | np.ufunc | types.ModuleType | types.BuiltinFunctionType):
+        case ObjectValue(object=x) if isinstance(
+            x, type | np.dtype | np.ufunc | types.ModuleType | types.BuiltinFunctionType
+        ):
             return []
     if is_constant(v) or isinstance(v, Expr):
         return []
