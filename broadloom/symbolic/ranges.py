@@ -210,19 +210,20 @@ def nonnegative(e: Size) -> bool:
         return False
     known = _NONNEGATIVE.get(e)
     if known is None:
-        known = _eliminate_and_test(e, _BUDGET)
+        known = _eliminate_and_test(e, [_BUDGET])
         remember(_NONNEGATIVE, e, known)
     return known
 
 
-def _eliminate_and_test(e: Size, budget: int) -> bool:
-    """Replace atoms by bounds that make `e` smaller, the most deeply bounded first, and test what is left."""
+def _eliminate_and_test(e: Size, budget: list[int]) -> bool:
+    """Replace atoms by bounds that make `e` smaller, the most deeply bounded first, and test what is left. The one
+    number in `budget` counts down over the whole search, so that its time is bounded however the choices branch."""
     if not isinstance(e, Expr):
         return e >= 0
     lo = range_of(e).lo
     if lo is not None and lo >= 0:
         return True
-    if budget <= 0:
+    if budget[0] <= 0:
         return False
     for atom in _bounded_atoms(e):
         parts = split_atom(e, atom)
@@ -236,7 +237,7 @@ def _eliminate_and_test(e: Size, budget: int) -> bool:
         else:
             continue
         for candidate in smaller:
-            budget -= 1
+            budget[0] -= 1
             if _eliminate_and_test(candidate, budget):
                 return True
         if smaller:

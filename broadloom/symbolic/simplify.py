@@ -94,12 +94,12 @@ def _floordiv(a: Size, b: Size) -> Size:
     elif not ranges.positive(b, a):
         node: Expr = _intern(FloorDiv, a, b)
         return node
-    constant = _constant_quotient(a, b)
-    if constant is not None:
-        return constant
     quotient, rest = _divide(a, b)
     if quotient != 0:
         return add(quotient, floordiv(rest, b))
+    constant = _constant_quotient(a, b)
+    if constant is not None:
+        return constant
     if isinstance(a, Expr):
         split = _split_by_common_factor(a, b)
         if split is not None:
@@ -127,12 +127,12 @@ def _mod(a: Size, b: Size) -> Size:
     elif not ranges.positive(b, a):
         node: Expr = _intern(Mod, a, b)
         return node
-    constant = _constant_quotient(a, b)
-    if constant is not None:
-        return sub(a, mul(constant, b))
     quotient, rest = _divide(a, b)
     if quotient != 0:
         return mod(rest, b)
+    constant = _constant_quotient(a, b)
+    if constant is not None:
+        return sub(a, mul(constant, b))
     if isinstance(a, Expr):
         flat = _without_inner_remainders(a, b)
         if flat is not a:
