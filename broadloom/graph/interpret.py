@@ -8,14 +8,16 @@ values are known, so an error leaves the inputs as they were.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from broadloom.dtypes import DType
 from broadloom.errors import DTypeError, ShapeError, VerifyError
 from broadloom.graph.builder import constant_array
 from broadloom.graph.ir import Constant, Graph, Input, Node, Order
+from broadloom.graph.storage import ViewCall
 from broadloom.symbolic import Expr, Size, Symbol, evaluate
 
 Bindings = Mapping[Symbol, int]
@@ -113,3 +115,69 @@ def ordered_copy(value: np.ndarray, order: Order) -> np.ndarray:
     copy = memory.transpose(np.argsort(np.array(order, dtype=np.intp)))
     copy[...] = value
     return copy
+
+
+def apply_views(array: np.ndarray, views: Sequence[ViewCall], bindings: Bindings) -> np.ndarray:
+    """`array` seen through a chain of views, as a NumPy view of the same memory.
+
+    Raises `VerifyError` where NumPy has no such view: the recorder makes a copy there.
+    """
+    for call in views:
+        attrs = {name: concrete(value, bindings) for name, value in call.attrs}
+        view = VIEWS[call.op](array, **attrs)
+        if view.size and not np.may_share_memory(view, array):
+            raise VerifyError("a view call made a copy", got=f"{call.op} of strides {array.strides}")
+        array = view
+    return array
+
+
+def _permute(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    loop = x.ndim - len(axes)
+    return x.transpose((*range(loop), *(x.ndim + a for a in axes)))
+
+
+def _reshape(x: np.ndarray, core: int, shape: tuple[int, ...]) -> np.ndarray:
+    return x.reshape((*x.shape[: x.ndim - core], *shape))
+
+
+def _expand(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    full = (*x.shape[: max(0, x.ndim - len(shape))], *shape)
+    if full[len(full) - x.ndim :] == x.shape and all(n == 1 for n in full[: len(full) - x.ndim]):
+        return x[(*(np.newaxis for _ in range(len(full) - x.ndim)), ...)]  # stays writeable
+    return np.broadcast_to(x, full)
+
+
+def _slice(x: np.ndarray, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(x[(..., *map(slice_of, starts, sizes, steps))])
+
+
+def slice_of(start: int, size: int, step: int) -> slice:
+    """The Python slice of elements start + j*step, j < size."""
+    if size == 0:
+        return slice(0, 0, step or 1)
+    stop = start + size * step
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def _diagonal(x: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
+    return np.diagonal(x, offset, axis1, axis2)
+
+
+def _view_dtype(x: np.ndarray, dtype: DType) -> np.ndarray:
+    return x.view(dtype.numpy)
+
+
+def _flip(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    flipped = {x.ndim + a for a in axes}
+    return np.asarray(x[(..., *(slice(None, None, -1) if a in flipped else slice(None) for a in range(x.ndim)))])
+
+
+VIEWS: dict[str, Callable[..., np.ndarray]] = {
+    "permute": _permute,
+    "reshape": _reshape,
+    "expand": _expand,
+    "slice": _slice,
+    "flip": _flip,
+    "diagonal": _diagonal,
+    "view_dtype": _view_dtype,
+}

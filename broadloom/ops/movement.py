@@ -67,7 +67,7 @@ def _flip_signature(attrs: Mapping[str, Any]) -> Signature:
 
 
 def _flip(x: Array, axes: Ints) -> Array:
-    return np.flip(x, axes)
+    return np.asarray(np.flip(x, axes))
 
 
 def _roll_signature(attrs: Mapping[str, Any]) -> Signature:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from broadloom import dtypes
@@ -68,20 +68,17 @@ def negative(axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     return tuple(sorted(a - ndim for a in axes))
 
 
-@settings(max_examples=100, deadline=None)
 @given(pairs())
 def test_binary_ufuncs_follow_the_k_rule(xs: list[np.ndarray]) -> None:
     check("add", {}, xs, np.asarray(np.add(*xs)), exact=True)
 
 
-@settings(max_examples=100, deadline=None)
 @given(pairs(3))
 def test_where_and_clip_follow_the_k_rule(xs: list[np.ndarray]) -> None:
     check("where", {}, [xs[0] > 2, *xs[1:]], np.where(xs[0] > 2, *xs[1:]), exact=False)
     check("clip", {}, xs, np.asarray(np.clip(*xs)), exact=True)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays)
 def test_copies_and_casts_keep_order(x: np.ndarray) -> None:
     check("cast", {"dtype": dtypes.float32}, [x], x.astype(np.float32), exact=True)
@@ -89,7 +86,6 @@ def test_copies_and_casts_keep_order(x: np.ndarray) -> None:
     assert copied == np.copy(x, order="K").strides == np.zeros_like(x).strides
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays, st.data())
 def test_reductions_keep_the_order_of_the_axes_that_stay(x: np.ndarray, data: Any) -> None:
     axes = tuple(a for a in range(x.ndim) if data.draw(st.booleans()))
@@ -104,7 +100,6 @@ def test_reductions_keep_the_order_of_the_axes_that_stay(x: np.ndarray, data: An
         check("argmax", attrs, [x], np.asarray(np.argmax(x, axis=axis, keepdims=keepdims)), exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays.filter(lambda x: x.ndim > 0), st.data())
 def test_scans_and_movement(x: np.ndarray, data: Any) -> None:
     axis = data.draw(st.integers(0, x.ndim - 1))
@@ -120,7 +115,6 @@ def test_scans_and_movement(x: np.ndarray, data: Any) -> None:
     check("pad", {"before": width, "after": (1,) * x.ndim}, [x, np.zeros(())], padded, exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(shapes.filter(len), st.data())
 def test_joining(shape: tuple[int, ...], data: Any) -> None:
     parts = [data.draw(layouts(shape)) for _ in range(data.draw(st.integers(1, 3)))]
@@ -130,7 +124,6 @@ def test_joining(shape: tuple[int, ...], data: Any) -> None:
     check("stack", {"axis": axis - len(shape) - 1}, parts, np.stack(parts, axis=axis), exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(shapes, st.data())
 def test_gufuncs(loop: tuple[int, ...], data: Any) -> None:
     loop = loop[:3]
@@ -143,7 +136,6 @@ def test_gufuncs(loop: tuple[int, ...], data: Any) -> None:
     check("det", {}, [square], np.asarray(np.linalg.det(square)), exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays.filter(lambda x: x.ndim > 0), st.data())
 def test_indexing(x: np.ndarray, data: Any) -> None:
     axis = data.draw(st.integers(0, x.ndim - 1))
@@ -156,7 +148,6 @@ def test_indexing(x: np.ndarray, data: Any) -> None:
     check("take_along_axis", {"axis": axis - x.ndim}, [x, along], np.take_along_axis(x, along, axis), exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays.filter(lambda x: x.ndim > 0), st.data())
 def test_gather_is_advanced_indexing_with_the_index_in_front(x: np.ndarray, data: Any) -> None:
     count = data.draw(st.integers(1, min(x.ndim, 3)))
@@ -175,7 +166,6 @@ def test_gather_is_advanced_indexing_with_the_index_in_front(x: np.ndarray, data
     check("gather", attrs, [x, *indices], result, exact=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays, st.data())
 def test_reshape_is_a_view_where_numpy_makes_one(x: np.ndarray, data: Any) -> None:
     candidates = [(x.size,), (1, *x.shape), (*x.shape, 1), x.shape[::-1], x.shape]
@@ -192,7 +182,6 @@ def test_reshape_is_a_view_where_numpy_makes_one(x: np.ndarray, data: Any) -> No
         ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays.filter(lambda x: x.ndim >= 2), st.data())
 def test_views_pass_strides_on(x: np.ndarray, data: Any) -> None:
     ndim = x.ndim
@@ -213,7 +202,6 @@ def test_views_pass_strides_on(x: np.ndarray, data: Any) -> None:
         ], name
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays)
 def test_contiguity_flags(x: np.ndarray) -> None:
     assert orders.is_contiguous(x.shape, x.strides, x.itemsize) == x.flags.c_contiguous
