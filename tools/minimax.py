@@ -137,9 +137,7 @@ SPECS = (
 
 
 def chebyshev_nodes(low: mpf, high: mpf, count: int) -> list[mpf]:
-    return [
-        (low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)
-    ]
+    return [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
 
 
 def solve(spec: Spec, nodes: list[mpf]) -> tuple[list[mpf], mpf]:
@@ -179,9 +177,7 @@ def fit(spec: Spec) -> tuple[list[mpf], mpf]:
     values, weights = [spec.function(x) for x in grid], [spec.scale(x) for x in grid]
     for _ in range(12):
         coefficients, level = solve(spec, nodes)
-        errors = [
-            (mp.polyval(coefficients[::-1], x) - f) * w for x, f, w in zip(grid, values, weights, strict=True)
-        ]
+        errors = [(mp.polyval(coefficients[::-1], x) - f) * w for x, f, w in zip(grid, values, weights, strict=True)]
         worst = max(map(abs, errors))
         nodes = extrema(grid, errors, count)
         if worst < level * mpf("1.01") or len(nodes) < count:

@@ -10,8 +10,6 @@ product and a sum where it has not: what needs the exact product asks `has_fma`.
 
 from __future__ import annotations
 
-from typing import Self
-
 from broadloom.codegen import llvm
 from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val
 from broadloom.codegen.types import width
@@ -77,83 +75,83 @@ class Lane:
     def is_float(self) -> bool:
         return self.element in _INT_OF
 
-    def lit(self, value: Number) -> Self:
+    def lit(self, value: Number) -> Lane:
         """A constant of this lane's type."""
         make = llvm.const_float if self.is_float else llvm.const_int
         return self._wrap(make(self.v.type, value))  # type: ignore[arg-type]
 
-    def lit_bits(self, bits: int) -> Self:
+    def lit_bits(self, bits: int) -> Lane:
         """A float constant of this lane's type by bit pattern."""
         return self._wrap(llvm.const_bits(self.v.type, bits))
 
     @property
-    def nan(self) -> Self:
+    def nan(self) -> Lane:
         """The quiet nan of this lane's type."""
         return self.lit_bits({16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}[self.bits])
 
     @property
-    def inf(self) -> Self:
+    def inf(self) -> Lane:
         return self.lit(float("inf"))
 
-    def _wrap(self, v: Val) -> Self:
-        return type(self)(self.b, v)
+    def _wrap(self, v: Val) -> Lane:
+        return Lane(self.b, v)
 
     def _val(self, other: Lane | Number) -> Val:
         return other.v if isinstance(other, Lane) else self.lit(other).v
 
-    def _arith(self, float_op: str, int_op: str, x: Val, y: Val) -> Self:
+    def _arith(self, float_op: str, int_op: str, x: Val, y: Val) -> Lane:
         return self._wrap(self.b.binary(float_op if self.is_float else int_op, x, y))
 
     # -- arithmetic --
 
-    def __add__(self, other: Lane | Number) -> Self:
+    def __add__(self, other: Lane | Number) -> Lane:
         return self._arith("fadd", "add", self.v, self._val(other))
 
-    def __radd__(self, other: Number) -> Self:
+    def __radd__(self, other: Number) -> Lane:
         return self._arith("fadd", "add", self._val(other), self.v)
 
-    def __sub__(self, other: Lane | Number) -> Self:
+    def __sub__(self, other: Lane | Number) -> Lane:
         return self._arith("fsub", "sub", self.v, self._val(other))
 
-    def __rsub__(self, other: Number) -> Self:
+    def __rsub__(self, other: Number) -> Lane:
         return self._arith("fsub", "sub", self._val(other), self.v)
 
-    def __mul__(self, other: Lane | Number) -> Self:
+    def __mul__(self, other: Lane | Number) -> Lane:
         return self._arith("fmul", "mul", self.v, self._val(other))
 
-    def __rmul__(self, other: Number) -> Self:
+    def __rmul__(self, other: Number) -> Lane:
         return self._arith("fmul", "mul", self._val(other), self.v)
 
-    def __truediv__(self, other: Lane | Number) -> Self:
+    def __truediv__(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.fdiv(self.v, self._val(other)))
 
-    def __rtruediv__(self, other: Number) -> Self:
+    def __rtruediv__(self, other: Number) -> Lane:
         return self._wrap(self.b.fdiv(self._val(other), self.v))
 
-    def __neg__(self) -> Self:
+    def __neg__(self) -> Lane:
         return self._wrap(self.b.fneg(self.v) if self.is_float else self.b.neg(self.v))
 
-    def fma(self, y: Lane | Number, z: Lane | Number) -> Self:
+    def fma(self, y: Lane | Number, z: Lane | Number) -> Lane:
         """self*y + z, with one rounding where the target can."""
         if has_fma(self.b.module):
             return self._wrap(self.b.intrinsic("fma", self.v, self._val(y), self._val(z)))
         return self * y + z
 
-    def intrinsic(self, name: str, *others: Lane | Number) -> Self:
+    def intrinsic(self, name: str, *others: Lane | Number) -> Lane:
         """An LLVM intrinsic whose operands and result all have this lane's type."""
         return self._wrap(self.b.intrinsic(name, self.v, *(self._val(o) for o in others)))
 
-    def abs(self) -> Self:
+    def abs(self) -> Lane:
         """The magnitude of a float."""
         return self.intrinsic("fabs")
 
-    def sqrt(self) -> Self:
+    def sqrt(self) -> Lane:
         return self.intrinsic("sqrt")
 
-    def copysign(self, sign: Lane) -> Self:
+    def copysign(self, sign: Lane) -> Lane:
         return self.intrinsic("copysign", sign)
 
-    def rounded(self, how: str) -> Self:
+    def rounded(self, how: str) -> Lane:
         """Rounded to an integral float: `how` is "floor", "ceil", "trunc" or "roundeven". Keeps the sign of zero."""
         if has_rounding(self.b.module):
             return self.intrinsic(how)
@@ -171,40 +169,40 @@ class Lane:
 
     # -- bits --
 
-    def __and__(self, other: Lane | Number) -> Self:
+    def __and__(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.and_(self.v, self._val(other)))
 
-    def __or__(self, other: Lane | Number) -> Self:
+    def __or__(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.or_(self.v, self._val(other)))
 
-    def __xor__(self, other: Lane | Number) -> Self:
+    def __xor__(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.xor(self.v, self._val(other)))
 
-    def __invert__(self) -> Self:
+    def __invert__(self) -> Lane:
         return self._wrap(self.b.not_(self.v))
 
-    def __lshift__(self, other: Lane | Number) -> Self:
+    def __lshift__(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.shl(self.v, self._val(other)))
 
-    def lshr(self, other: Lane | Number) -> Self:
+    def lshr(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.lshr(self.v, self._val(other)))
 
-    def ashr(self, other: Lane | Number) -> Self:
+    def ashr(self, other: Lane | Number) -> Lane:
         return self._wrap(self.b.ashr(self.v, self._val(other)))
 
-    def bitcast(self, element: str) -> Self:
+    def bitcast(self, element: str) -> Lane:
         """The same bits as another element type."""
         return self._wrap(self.b.bitcast(self.v, llvm.like(self.v.type, element)))
 
-    def as_int(self) -> Self:
+    def as_int(self) -> Lane:
         """The bits of a float as an integer of the same width."""
         return self.bitcast(_INT_OF[self.element])
 
-    def as_float(self) -> Self:
+    def as_float(self) -> Lane:
         """An integer's bits as the float of the same width."""
         return self.bitcast(_FLOAT_OF[self.element])
 
-    def convert(self, opcode: str, element: str) -> Self:
+    def convert(self, opcode: str, element: str) -> Lane:
         """zext, sext, trunc, fpext, fptrunc, sitofp, uitofp, fptosi, fptoui to `element`; itself if that it is."""
         if self.element == element:
             return self
@@ -212,45 +210,45 @@ class Lane:
 
     # -- comparisons and choice --
 
-    def _compare(self, predicate: str, other: Lane | Number) -> Self:
+    def _compare(self, predicate: str, other: Lane | Number) -> Lane:
         return self._wrap(self.b.fcmp(predicate, self.v, self._val(other)))
 
-    def __lt__(self, other: Lane | Number) -> Self:
+    def __lt__(self, other: Lane | Number) -> Lane:
         return self._compare("olt", other)
 
-    def __le__(self, other: Lane | Number) -> Self:
+    def __le__(self, other: Lane | Number) -> Lane:
         return self._compare("ole", other)
 
-    def __gt__(self, other: Lane | Number) -> Self:
+    def __gt__(self, other: Lane | Number) -> Lane:
         return self._compare("ogt", other)
 
-    def __ge__(self, other: Lane | Number) -> Self:
+    def __ge__(self, other: Lane | Number) -> Lane:
         return self._compare("oge", other)
 
-    def eq(self, other: Lane | Number) -> Self:
+    def eq(self, other: Lane | Number) -> Lane:
         if self.is_float:
             return self._compare("oeq", other)
         return self.icmp("eq", other)
 
-    def ne(self, other: Lane | Number) -> Self:
+    def ne(self, other: Lane | Number) -> Lane:
         """Not equal; true on nan."""
         if self.is_float:
             return self._compare("une", other)
         return self.icmp("ne", other)
 
-    def icmp(self, predicate: str, other: Lane | Number) -> Self:
+    def icmp(self, predicate: str, other: Lane | Number) -> Lane:
         return self._wrap(self.b.icmp(predicate, self.v, self._val(other)))
 
-    def slt(self, other: Lane | Number) -> Self:
+    def slt(self, other: Lane | Number) -> Lane:
         return self.icmp("slt", other)
 
-    def sgt(self, other: Lane | Number) -> Self:
+    def sgt(self, other: Lane | Number) -> Lane:
         return self.icmp("sgt", other)
 
-    def ult(self, other: Lane | Number) -> Self:
+    def ult(self, other: Lane | Number) -> Lane:
         return self.icmp("ult", other)
 
-    def isnan(self) -> Self:
+    def isnan(self) -> Lane:
         return self._compare("uno", self)
 
     def where(self, yes: Lane | Number, no: Lane | Number) -> Lane:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from broadloom.codegen.emit import EMITTERS, has_cell
+from broadloom.codegen.vmath import FUNCTIONS
 from broadloom.dtypes import ALL, BY_NAME, DType, bool_, float32, int8
 from broadloom.errors import DTypeError
 from broadloom.ops.record import Op, Sample, Trait
@@ -16,10 +17,8 @@ from broadloom.ops.table import OPS
 from tests.codegen.loops import Array, Case, compile_loops, host_features, module_text
 
 POINTWISE = {name: op for name, op in OPS.items() if op.has(Trait.POINTWISE)}
-MATH = frozenset(
-    "cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-    "pow atan2 hypot logaddexp".split()
-)
+# Ops whose results may differ from NumPy's in the last places.
+MATH = frozenset(FUNCTIONS) - {"fmod"}
 # Where operands compare equal but are 0.0 and -0.0, NumPy's own loops differ in which one they return.
 TIES = frozenset(("maximum", "minimum", "fmax", "fmin", "clip"))
 
@@ -69,7 +68,7 @@ def steps_apart(got: Array, expected: Array) -> Array:
     signed = {2: np.int16, 4: np.int32, 8: np.int64}[got.dtype.itemsize]
     order = [np.where(b < 0, np.iinfo(signed).min - b, b) for b in (got.view(signed), expected.view(signed))]
     apart = np.abs(order[0].astype(np.float64) - order[1].astype(np.float64))
-    return np.where(np.isnan(got) & np.isnan(expected), 0.0, apart)
+    return np.where((got != got) & (expected != expected), 0.0, apart)
 
 
 def assert_same(case: Case, operands: list[Array], got: Array, expected: Array) -> None:
@@ -79,7 +78,8 @@ def assert_same(case: Case, operands: list[Array], got: Array, expected: Array) 
     elif got.dtype.kind == "c":
         wrong = _complex_wrong(case, operands, got, expected)
     else:
-        allowed = 0.0 if case.op not in MATH else 1.0 if got.dtype.itemsize == 2 else 5.0
+        inexact = case.op in MATH or (case.operands[0].kind == "c" and case.op == "abs")
+        allowed = 0.0 if not inexact else 1.0 if got.dtype.itemsize == 2 else 5.0
         apart = steps_apart(got, expected)
         if case.op in TIES:
             apart = np.where(got == expected, 0.0, apart)
@@ -133,7 +133,7 @@ def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
 
 
 def test_agrees_without_fused_multiply_add_or_half_conversion(rng: np.random.Generator) -> None:
-    names = ("add", "cast", "floor_divide", "remainder", "fmod", "floor", "ceil", "trunc", "round", "pow", "erfc", "sin")
+    names = ("add", "cast", "floor_divide", "remainder", "fmod", "floor", "ceil", "trunc", "round", "pow", "erfc")
     chosen = [
         (case, sample)
         for name in names
@@ -157,5 +157,3 @@ def test_negative_integer_powers_are_the_integer_part() -> None:
     (function,) = compile_loops([Case("pow", (int8, int8), int8)])
     base, exponent = np.array([2, 1, -1, -1, 0], np.int8), np.array([-1, -3, -3, -4, -1], np.int8)
     assert function(base, exponent).tolist() == [0, 1, -1, 1, 0]
-
-

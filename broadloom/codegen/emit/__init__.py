@@ -27,19 +27,16 @@ Scalar = tuple[Val, ...]
 __all__ = ["EMITTERS", "Scalar", "emit", "has_cell"]
 
 
-def _kind(cell: Cell) -> str:
-    """The kind that chooses the column: of the operands, of the choices for `where`."""
-    return cell.operands[-1].kind
-
-
 def has_cell(op: str, operands: Sequence[DType]) -> bool:
-    """Whether `emit` takes this op on operands of these dtypes.
+    """Whether `emit` takes this op on operands of these dtypes. The last operand's kind chooses the column, as the
+    first of `where` is its condition.
 
     >>> from broadloom.dtypes import bool_, int8
     >>> has_cell("add", [int8, int8]), has_cell("subtract", [bool_, bool_])
     (True, False)
     """
-    return op in EMITTERS and operands[-1].kind in EMITTERS[op]
+    last = operands[-1]
+    return last.kind in EMITTERS.get(op, {}) and not (op == "complex" and last.bits == 16)
 
 
 def emit(
@@ -53,15 +50,15 @@ def emit(
     """Emits `op` on `args` into `b`. Raises `DTypeError` where the table has no such cell."""
     cell = Cell(op, tuple(arg_dtypes), dtype, attrs or {})
     row: Row = EMITTERS.get(op, {})
-    if _kind(cell) not in row:
+    if not has_cell(op, cell.operands):
         allowed = f"kinds {', '.join(sorted(row))}" if row else "a pointwise op of the op table"
         raise DTypeError(f"no code for {op} on {', '.join(map(str, arg_dtypes))}", got=op, allowed=allowed)
     operands = [_value(b, a) for a in args]
-    half = cell.operands[-1]
-    if half.kind == "f" and half.bits == 16 and op not in HALF_NATIVE:
+    last = cell.operands[-1]
+    if last.kind == "f" and last.bits == 16 and op not in HALF_NATIVE:
         result = _through_float(cell, operands, row)
     else:
-        result = row[_kind(cell)](cell, *operands)
+        result = row[last.kind](cell, *operands)
     return (result[0].v, result[1].v) if isinstance(result, tuple) else (result.v,)
 
 
@@ -79,5 +76,5 @@ def _through_float(cell: Cell, operands: Sequence[Value], row: Row) -> Value:
     inner = Cell(cell.op, (float32,) * len(lanes), float32 if cell.dtype.kind == "f" else cell.dtype, cell.attrs)
     result = row["f"](inner, *lanes)
     if isinstance(result, tuple):
-        raise DTypeError(f"no complex dtype has parts of {cell.dtype}", got=cell.op)
+        raise DTypeError(f"no complex dtype has parts of {cell.operands[0]}", got=cell.op)
     return narrow(result, cell.dtype) if cell.dtype.kind == "f" else result

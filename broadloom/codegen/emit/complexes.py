@@ -162,10 +162,15 @@ def fmin(cell: Cell, x: Pair, y: Pair) -> Pair:
     return both(_has_nan(y) | less_equal(cell, x, y), x, y)
 
 
-def clip(cell: Cell, x: Pair, low: Pair, high: Pair) -> Pair:
+def _before(x: Pair, y: Pair) -> Lane:
+    """Plain lexicographic order, which takes an imaginary nan for no obstacle: clip's."""
+    return x[0].eq(y[0]).where(x[1] < y[1], x[0] < y[0])
+
+
+def clip(_: Cell, x: Pair, low: Pair, high: Pair) -> Pair:
     """minimum(maximum(x, low), high); on a tie the bound is taken."""
-    above = both(_has_nan(x) | greater(cell, x, low), x, low)
-    return both(_has_nan(above) | less(cell, above, high), above, high)
+    above = both(_has_nan(x) | _before(low, x), x, low)
+    return both(_has_nan(above) | _before(above, high), above, high)
 
 
 def isnan(_: Cell, x: Pair) -> Lane:

@@ -49,9 +49,7 @@ def square(_: Cell, x: Lane) -> Lane:
 
 def reciprocal(cell: Cell, x: Lane) -> Lane:
     """The integer part of 1/x. For 0 it is what converting infinity to the type gives."""
-    at_zero = 0
-    if x.bits == 64 and cell.signed or x.bits == 32 and cell.signed:
-        at_zero = 1 << (x.bits - 1)
+    at_zero = 1 << (x.bits - 1) if cell.signed and x.bits >= 32 else 0
     unit = x.eq(1) | x.eq(-1) if cell.signed else x.eq(1)
     return x.eq(0).where(at_zero, unit.where(x, 0))
 
@@ -189,10 +187,6 @@ def greater(cell: Cell, x: Lane, y: Lane) -> Lane:
 
 def greater_equal(cell: Cell, x: Lane, y: Lane) -> Lane:
     return x.icmp("sge" if cell.signed else "uge", y)
-
-
-def signbit(cell: Cell, x: Lane) -> Lane:
-    return x.slt(0) if cell.signed else never(cell, x)
 
 
 def never(_: Cell, x: Lane) -> Lane:

@@ -13,9 +13,7 @@ from broadloom.codegen.emit.cell import Cell, Emitter, Row, Value
 from broadloom.codegen.lane import Lane
 
 
-def _row(
-    b: Emitter | None = None, i: Emitter | None = None, f: Emitter | None = None, c: Emitter | None = None
-) -> Row:
+def _row(b: Emitter | None = None, i: Emitter | None = None, f: Emitter | None = None, c: Emitter | None = None) -> Row:
     """A row; `i` serves signed and unsigned integers."""
     columns = (("b", b), ("u", i), ("i", i), ("f", f), ("c", c))
     return {kind: emitter for kind, emitter in columns if emitter is not None}
@@ -45,9 +43,7 @@ def _complex_math(name: str) -> Row:
 
 
 _ROUNDED = {"b": integers.identity, "u": integers.identity, "i": integers.identity}
-_COMPLEX_MATH = (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-)
+_COMPLEX_MATH = "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
 
 EMITTERS: dict[str, Row] = {
     # unary
@@ -69,7 +65,7 @@ EMITTERS: dict[str, Row] = {
     "isnan": _row(integers.never, integers.never, floats.isnan, complexes.isnan),
     "isinf": _row(integers.never, integers.never, floats.isinf, complexes.isinf),
     "isfinite": _row(integers.always, integers.always, floats.isfinite, complexes.isfinite),
-    "signbit": _row(None, integers.signbit, floats.signbit),
+    "signbit": _row(f=floats.signbit),
     "logical_not": _every(booleans.logical_not),
     "bitwise_invert": _row(booleans.invert, integers.bitwise_invert),
     "conj": _row(None, integers.identity, floats.identity, complexes.conj),

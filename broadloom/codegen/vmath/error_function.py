@@ -2,9 +2,9 @@
 
 What goes in: a float or double lane. What comes out: the function of it.
 
-Method: erf(x) is x + x*P(x*x) up to 1, and 1 - exp(-Q(x - 1)) beyond. erfc(x), x >= 0, is exp(-x*x)/(1 + 2x)
-times a polynomial in (x - 4)/(x + 4), and 1 - erf(x) up to 1/2 (Shepherd and Laframboise, Chebyshev approximation of (1 + 2x)exp(x**2)erfc(x),
-1981), with x*x and the quotient carried in two parts.
+Method: erf(x) is x + x*P(x*x) up to 1, and 1 - exp(-Q(x - 1)) beyond. erfc(x), x >= 0, is 1 - erf(x) up to 1/2, then
+exp(-x*x)/(1 + 2x) times a polynomial in (x - 4)/(x + 4) (Shepherd and Laframboise, Chebyshev approximation of
+(1 + 2x)exp(x**2)erfc(x), 1981), with x*x and the quotient carried in two parts.
 """
 
 from __future__ import annotations

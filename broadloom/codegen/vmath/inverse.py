@@ -3,8 +3,8 @@
 What goes in: double lanes. What comes out: the angle in radians, with IEEE special values.
 
 Method: asin near 1 through asin(a) = pi/2 - 2*asin(sqrt((1 - a)/2)). The angle of a point in the first octant folded
-once more at pi/8, where the tangent is below 0.4143; the offsets pi/4 and pi/2 in two parts. All in double; the polynomials are
-parameters, as float needs fewer terms.
+once more at pi/8, where the tangent is below 0.4143; the offsets pi/4 and pi/2 in two parts. All in double; the
+polynomials are parameters, as float needs fewer terms.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _exponent(a: Lane, y: Lane) -> Double:
     high = a.isnan().where(a, high)
     product, error = two_prod(y, high)
     error = error + y * low
-    error = (product.abs() < 800.0).where(error, 0.0)
+    error = ((product.abs() < 800.0) & (y.abs() < 2.0**900)).where(error, 0.0)
     return exponential.clamp(y * high, -746.0, 710.0), error
 
 

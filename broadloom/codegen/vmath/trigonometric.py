@@ -85,7 +85,7 @@ def _reduce_double(a: Lane) -> tuple[Lane, Double]:
     c3 = _low(p03) + _low(p14) + _high(m0 * v[4]) + _high(m1 * v[5])
     c2 = _low(p02) + _low(p13) + _high(p03) + _high(p14) + _high(c3)
     turn = m0 * v[1] + m1 * v[2] + ((m0 * v[0] + m1 * v[1]) << 32) + _high(p02) + _high(p13) + _high(c2)
-    below = ((_low(c2) << 20) | _low(c3).lshr(12))
+    below = (_low(c2) << 20) | _low(c3).lshr(12)
     quadrant, high, middle = _quadrant(turn)
     f_high, carry = fast_two_sum(high, middle)
     f_high, f_low = fast_two_sum(f_high, carry + _count(below) * 2.0**-114)
