@@ -190,15 +190,15 @@ HEADER = '''"""Polynomial coefficients of the math library, lowest power first. 
 
 
 def main() -> None:
-    print(HEADER)
+    print(HEADER, end="")
     for spec in SPECS:
         coefficients, worst = fit(spec)
         what = (spec.function.__doc__ or "").splitlines()[0]
-        print(f"# {what}  On [{spec.low}, {spec.high}], error 2**{float(mp.log(worst, 2)):.1f}.")
+        print(f"\n# {what}  On [{spec.low}, {spec.high}], error 2**{float(mp.log(worst, 2)):.1f}.")
         print(f"{spec.name} = (")
         for c in coefficients:
             print(f"    {float(c)!r},")
-        print(")\n")
+        print(")")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ def steps_apart(got: Array, expected: Array) -> Array:
     """How many representable values lie between two real float arrays; nan beside nan is 0."""
     signed = {2: np.int16, 4: np.int32, 8: np.int64}[got.dtype.itemsize]
     order = [np.where(b < 0, np.iinfo(signed).min - b, b) for b in (got.view(signed), expected.view(signed))]
-    apart = np.abs(order[0].astype(np.float64) - order[1].astype(np.float64))
+    unsigned = np.dtype(f"u{got.dtype.itemsize}")
+    apart = (np.maximum(*order) - np.minimum(*order)).view(unsigned).astype(np.float64)  # wraps to the right distance
     return np.where((got != got) & (expected != expected), 0.0, apart)
 
 
