@@ -131,10 +131,12 @@ def test_every_pointwise_op_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(POINTWISE))
-def test_every_cell_and_no_other_has_an_emitter(name: str) -> None:
+def test_every_cell_has_an_emitter(name: str) -> None:
     op = POINTWISE[name]
     cells = {operand_dtypes(op.samples[0], d)[-1] for d in op.sample_dtypes}
-    assert {d for d in ALL if has_cell(name, [d])} == cells
+    emitted = {d for d in ALL if has_cell(name, [d])}
+    assert cells <= emitted
+    assert {d.kind for d in cells} == {d.kind for d in emitted}  # 16-bit floats come with the wider ones
 
 
 @pytest.mark.parametrize("name", sorted(POINTWISE))
