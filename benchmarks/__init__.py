@@ -1,1 +1,0 @@
-"""Times: compiled functions against NumPy, and with `--peers` against other compilers. `./dev bench` runs them."""
