@@ -11,7 +11,8 @@ a block ends in exactly one terminator; names are allotted in order of emission.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from broadloom.codegen.types import float_literal
@@ -199,10 +200,10 @@ class Function:
 class Block:
     """A basic block: a label, and lines until a terminator."""
 
-    __slots__ = ("label", "lines", "terminated")
+    __slots__ = ("label", "lines", "placed", "terminated")
 
-    def __init__(self, label: str) -> None:
-        self.label, self.lines, self.terminated = label, list[str](), False
+    def __init__(self, label: str, placed: bool = False) -> None:
+        self.label, self.lines, self.terminated, self.placed = label, list[str](), False, placed
 
 
 class Phi:
@@ -242,7 +243,7 @@ _CASTS: dict[str, tuple[str, str, int]] = {  # name: (class in, class out, sign 
 # Intrinsics by name: class of the first operand, then one letter an operand: T its type, 1 an i1 constant.
 _INTRINSICS: dict[str, str] = {
     **dict.fromkeys(("fabs", "sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "roundeven", "round"), "fT"),
-    **dict.fromkeys(("copysign", "maxnum", "minnum", "maximum", "minimum"), "fTT"),
+    **dict.fromkeys(("copysign", "maxnum", "minnum", "maximum", "minimum", "maximumnum", "minimumnum"), "fTT"),
     **dict.fromkeys(("fma", "fmuladd"), "fTTT"),
     **dict.fromkeys(("ctpop", "bswap", "bitreverse"), "iT"),
     **dict.fromkeys(("ctlz", "cttz", "abs"), "iT1"),
@@ -273,8 +274,9 @@ class FunctionBuilder:
         self.module, self.ref, self._header = module, ref, header
         self.params = tuple(Val(p.type, f"%{p.name}") for p in params)
         self._count = self._labels = 0
-        self.entry = Block("entry")
+        self.entry = Block("entry", placed=True)
         self.blocks: list[Block] = [self.entry]
+        self._allocas: list[str] = []
         self.current = self.entry
         self._lines = self.entry.lines
 
@@ -287,7 +289,8 @@ class FunctionBuilder:
 
     def at(self, block: Block) -> None:
         """Continue at the end of `block`; a block is placed behind all others when first used."""
-        if block is not self.entry and block not in self.blocks:
+        if not block.placed:
+            block.placed = True
             self.blocks.append(block)
         self.current, self._lines = block, block.lines
 
@@ -309,6 +312,23 @@ class FunctionBuilder:
     def _end(self, line: str) -> None:
         self.emit(line)
         self.current.terminated = True
+
+    @contextmanager
+    def before_end(self, block: Block) -> Iterator[None]:
+        """Within the `with`, instructions go to the end of the finished `block`, before its terminator."""
+        if not block.terminated:
+            raise VerifyError("block is not finished", got=block.label)
+        saved, terminator = self.current, block.lines.pop()
+        block.terminated = False
+        self.current, self._lines = block, block.lines
+        try:
+            yield
+        finally:
+            if self.current is not block:
+                raise VerifyError("control flow before a terminator", got=block.label)
+            block.lines.append(terminator)
+            block.terminated = True
+            self.current, self._lines = saved, saved.lines
 
     def br(self, target: Block, metadata: str = "") -> None:
         self._end(f"br label %{target.label}{metadata}")
@@ -526,7 +546,7 @@ class FunctionBuilder:
         self._count += 1
         name = f"%t{self._count}"
         many = f", i64 {count}" if count != 1 else ""
-        self.entry.lines.insert(0, f"  {name} = alloca {type_}{many}{f', align {align}' if align else ''}")
+        self._allocas.append(f"  {name} = alloca {type_}{many}{f', align {align}' if align else ''}")
         return Val("ptr", name)
 
     def gep(self, type_: str, base: Val, *indices: Val, flags: str = "inbounds") -> Val:
@@ -574,14 +594,15 @@ class FunctionBuilder:
         """`llvm.<name>` on the arguments, declared on the way: `b.intrinsic("fabs", x)` calls `llvm.fabs.f32` for a
         float x. `result` is needed by the saturating float-to-int conversions alone."""
         spec = _INTRINSICS.get(name)
-        t, r = args[0].type, args[0].type
+        t: str = args[0].type
+        r: str = t
         if spec is None or len(spec) - 1 != len(args) or _class(t)[0] != spec[0]:
-            _check(False, f"intrinsic {name} (see the table of known intrinsics)", *args)
+            raise VerifyError("no such intrinsic for these operands", got=f"{name}({', '.join(map(str, args))})")
         for letter, arg in zip(spec[1:], args, strict=True):
             _check(arg.type == (t if letter == "T" else "i1"), f"intrinsic {name}", *args)
         suffix = mangle(t)
         if name in ("fptosi.sat", "fptoui.sat"):
-            r = t if result is None else result
+            r = t if result is None else str(result)
             _check(_class(r)[0] == "i" and lanes_of(r) == lanes_of(t), f"intrinsic {name}", r)
             suffix = f"{mangle(r)}.{suffix}"
         elif name.startswith("vector.reduce."):
@@ -591,6 +612,14 @@ class FunctionBuilder:
         return self.call(self.module.declare(f"llvm.{name}.{suffix}", r, tuple(a.type for a in args)), *args)
 
     # -- structured control flow --
+
+    def fenced(self, name: str = "pre") -> Block:
+        """Ends the current block with a branch to a new one, and returns it: code can be put at its end later."""
+        fence = self.current
+        following = self.block(name)
+        self.br(following)
+        self.at(following)
+        return fence
 
     def for_loop(
         self,
@@ -656,6 +685,8 @@ class FunctionBuilder:
             if not block.terminated:
                 raise VerifyError("block without a terminator", got=f"{block.label} of {self.ref.name}")
             lines.append(f"{block.label}:")
+            if block is self.entry:
+                lines.extend(self._allocas)
             lines.extend(block.lines)
         lines.append("}\n")
         return "\n".join(lines)
@@ -757,6 +788,10 @@ class ModuleBuilder:
         return self.global_(
             name, f"[{len(texts)} x {type_}]", f"[{', '.join(f'{type_} {t}' for t in texts)}]", align=align
         )
+
+    def discard(self, name: str) -> None:
+        """Takes a function back that nothing calls yet."""
+        del self._functions[name]
 
     def metadata(self, text: str, *, distinct: bool = False) -> str:
         """The number (`!3`) of the metadata node `!{text}`; in a distinct node "self" stands for its own number."""

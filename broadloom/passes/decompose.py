@@ -22,7 +22,7 @@ from broadloom.ops.record import Op
 from broadloom.symbolic import Expr, Size, product
 
 Operands = tuple[ValueId, ...]
-Decomposition = Callable[[GraphBuilder, Operands, dict[str, Any]], ValueId]
+Decomposition = Callable[[GraphBuilder, Operands, dict[str, Any]], ValueId | None]  # None: the call stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Decompose:
     def run(self, graph: Graph, context: PassContext) -> Graph:
         def rule(b: GraphBuilder, node: Node, operands: Operands) -> Operands | None:
             decomposition = DECOMPOSITIONS.get(node.op.name) if isinstance(node.op, Op) else None
-            return None if decomposition is None else (decomposition(b, operands, node.attributes),)
+            made = None if decomposition is None else decomposition(b, operands, node.attributes)
+            return None if made is None else (made,)
 
         return rewrite(graph, rule)
 
@@ -123,10 +124,21 @@ def _logsumexp(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Va
     return _call(b, "reshape", result, core=depth, shape=kept)
 
 
+def _double(b: GraphBuilder, x: ValueId) -> ValueId:
+    """numpy.linalg computes in double precision and rounds the result, whatever the operands' precision."""
+    return _cast(b, x, dtypes.complex128 if b.type_of(x).dtype.kind == "c" else dtypes.float64)
+
+
 def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
     a, right = operands
-    lu, pivots = b.call_tuple("lu_factor", a, check_singular=True)
-    return _call(b, "lu_solve", lu, pivots, right)
+    lu, pivots = b.call_tuple("lu_factor", _double(b, a), check_singular=True)
+    return _cast(b, _call(b, "lu_solve", lu, pivots, _double(b, right)), b.type_of(right).dtype)
+
+
+def _cholesky(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
+    (a,) = operands
+    wide = _double(b, a)
+    return None if wide == a else _cast(b, _call(b, "cholesky", wide), b.type_of(a).dtype)
 
 
 def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
@@ -138,7 +150,8 @@ def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
 
 def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
     """As numpy.linalg: the sign times exp of the sum of logs, which neither over- nor underflows on the way."""
-    (a,) = operands
+    dtype = b.type_of(operands[0]).dtype
+    a = _double(b, operands[0])
     type = b.type_of(a)
     last: dict[str, Any] = {"axes": (-1,), "keepdims": False}
     lu, pivots = b.call_tuple("lu_factor", a)
@@ -150,7 +163,7 @@ def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
     signs = _call(b, "multiply", _call(b, "sign", diagonal), _call(b, "where", moved, minus, plus))
     result = _call(b, "multiply", _call(b, "prod", signs, **last), _cast(b, magnitude, type.dtype))
     singular = _call(b, "any", _call(b, "equal", diagonal, b.constant(np.array(0, type.dtype.numpy))), **last)
-    return _call(b, "where", singular, b.constant(np.array(0, type.dtype.numpy)), result)
+    return _cast(b, _call(b, "where", singular, b.constant(np.array(0, type.dtype.numpy)), result), dtype)
 
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
@@ -162,4 +175,5 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "solve": _solve,
     "inv": _inv,
     "det": _det,
+    "cholesky": _cholesky,
 }

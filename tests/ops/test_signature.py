@@ -1,10 +1,13 @@
 """The signature grammar: what parses, prints and binds, and what is refused with which words."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broadloom.errors import ParseError, ShapeError
-from broadloom.ops.signature import Signature
-from broadloom.symbolic import Symbol
+from broadloom.ops.signature import Combine, Count, Dim, Signature
+from broadloom.symbolic import ShapeEnv, Symbol
 
 TEXTS = [
     "()->()",
@@ -159,3 +162,68 @@ def test_decide_settles_open_questions():
     with pytest.raises(ShapeError, match="do not broadcast"):
         outputs("(),()->()", (n,), (4,), decide=hints({n: 3}))
     assert asked
+
+
+# ---- random signatures and shapes ---------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["m", "n", "k", "batch_2"])
+LEAVES = st.one_of(
+    st.builds(Dim, st.integers(0, 9)),
+    st.builds(Dim, NAMES, each=st.booleans()),
+    st.builds(Dim, st.just("given"), given=st.just(True)),
+    st.just(Count()),
+)
+EXPRESSIONS = st.recursive(
+    LEAVES, lambda inner: st.builds(Combine, st.sampled_from(["+", "-", "*", "//", "min", "max"]), inner, inner)
+)
+
+
+@given(st.lists(st.lists(EXPRESSIONS, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple))
+def test_any_output_expression_prints_and_parses(outputs):
+    inputs = (tuple(Dim(name, optional=name == "k") for name in ("m", "n", "k")), (Dim("batch_2", each=True),))
+    signature = Signature(inputs, outputs, variadic=True)
+    assert Signature.parse(str(signature)) == signature
+
+
+SHAPES = st.lists(st.integers(0, 3), max_size=4).map(tuple)
+
+
+@given(SHAPES, SHAPES)
+def test_binding_agrees_with_numpys_matmul(first, second):
+    try:
+        expected = np.matmul(np.zeros(first), np.zeros(second)).shape
+    except ValueError:
+        with pytest.raises(ShapeError):
+            outputs(MATMUL, first, second)
+    else:
+        assert outputs(MATMUL, first, second) == (expected,)
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=3))
+def test_loop_dims_broadcast_as_in_numpy(shapes):
+    text = f"{','.join(['()'] * len(shapes))}->()"
+    try:
+        expected = np.broadcast_shapes(*shapes)
+    except ValueError:
+        with pytest.raises(ShapeError):
+            outputs(text, *shapes)
+    else:
+        assert outputs(text, *shapes) == (expected,)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=3), st.data())
+def test_a_symbolic_binding_is_the_static_one_with_symbols(sizes, data):
+    """With sizes replaced by symbols of that value, what `decide` answers leads to the same result."""
+    env = ShapeEnv()
+    shapes = [(env.create(f"s{i}", n) if symbolic else n,) for i, (n, symbolic) in enumerate(sizes)]
+    text = data.draw(st.sampled_from(["(),()->()", "(n),(n)->(n)", "(n|1),(n)->(n)", "(n#)...->(n#)"]))
+    shapes = shapes if "..." in text else shapes[:2]
+    static = [(n,) for n, _ in sizes][: len(shapes)]
+    try:
+        (expected,) = outputs(text, *static)
+    except ShapeError:
+        with pytest.raises(ShapeError):
+            outputs(text, *shapes, decide=lambda r: env.decide(r, None))
+    else:
+        (got,) = outputs(text, *shapes, decide=lambda r: env.decide(r, None))
+        assert tuple(env.hint(s) for s in got) == expected

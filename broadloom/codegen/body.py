@@ -1,0 +1,193 @@
+"""The body of a loop as LLVM code.
+
+What goes in: a recorded `Body`, the indexer with the loops' variables bound, the accumulators, and where a failed
+check leaves to. What comes out: straight-line code at the current place, but for checks and masked parts.
+
+What holds: loads stand in recorded order relative to stores; a failed check records its site and the linear index of
+the iteration, and leaves the iteration; memory bools are true for any non-zero byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broadloom.codegen import abi
+from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, i64
+from broadloom.codegen.types import literal, memory_type, register_type
+from broadloom.dtypes import DType, bool_, int64
+from broadloom.errors import VerifyError
+from broadloom.fusion.ir import (
+    Accumulated,
+    Body,
+    Buffer,
+    Compute,
+    IndexValue,
+    Indirect,
+    Instruction,
+    Literalv,
+    Load,
+    Masked,
+    Reduce,
+    Running,
+    Store,
+)
+from broadloom.symbolic import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer within a kernel function: its base address and what is known of it."""
+
+    base: Val
+    buffer: Buffer
+
+    def alignment(self, dtype: DType) -> int:
+        """Bytes that every element, seen as `dtype`, is aligned to."""
+        own, seen = self.buffer.dtype.real.itemsize, dtype.real.itemsize
+        if not self.buffer.aligned:
+            return 1
+        return min(own, seen) if self.buffer.kind == "input" else seen
+
+
+@dataclass(slots=True)
+class BodyEmitter:
+    """Emits one body for one iteration."""
+
+    b: FunctionBuilder
+    emit: Emit
+    indexer: Indexer
+    places: Mapping[str, Place]
+    accumulators: Accumulators
+    ctx: Val
+    sites: Mapping[int, Val]
+    key: Size  # the linear index of the iteration
+    lane: Val | None
+    leave: Block
+    left: bool = False  # whether any check leaves
+
+    def run(self, body: Body) -> None:
+        self._run(body, [], [])
+
+    def _run(self, body: Body, values: list[Scalar | None], dtypes: list[DType]) -> None:
+        for instruction in body.instructions:
+            value, dtype = self._step(instruction, values, dtypes)
+            values.append(value)
+            dtypes.append(dtype)
+
+    def _step(
+        self, instruction: Instruction, values: list[Scalar | None], dtypes: list[DType]
+    ) -> tuple[Scalar | None, DType]:
+        def get(operand: int) -> Scalar:
+            found = values[operand]
+            if found is None:
+                raise VerifyError("operand has no value", got=operand)
+            return found
+
+        match instruction:
+            case Compute(op, args, dtype, attrs):
+                operands = [get(a) for a in args]
+                return self.emit(self.b, op, operands, [dtypes[a] for a in args], dtype, dict(attrs)), dtype
+            case Load(buffer, index, dtype):
+                return self._load(buffer, index, dtype), dtype
+            case Store(buffer, index, operand, mode):
+                self._store(buffer, index, get(operand), dtypes[operand], mode)
+                return None, bool_
+            case Literalv(dtype, data):
+                return tuple(Val(t, text) for t, text in literal(dtype, data)), dtype
+            case IndexValue(index, dtype):
+                return self._index_value(index, dtype), dtype
+            case Indirect(operand, size, symbol, site):
+                self.indexer.bind(symbol, self._check(get(operand)[0], dtypes[operand], size, site))
+                return None, bool_
+            case Reduce(name, operand, position):
+                at = None if position is None else get(position)[0]
+                self.accumulators.fold(name, get(operand), dtypes[operand], at, self.lane)
+                return None, bool_
+            case Running(name, operand, dtype):
+                return self.accumulators.fold(name, get(operand), dtypes[operand], None, self.lane), dtype
+            case Accumulated(name, dtype):
+                return self.accumulators.result(name, self.lane), dtype
+            case Masked():
+                return self._masked(instruction, values, dtypes, get(instruction.mask)[0], get(instruction.other))
+        raise VerifyError("unknown instruction", got=type(instruction).__name__)
+
+    # -- memory --
+
+    def _addresses(self, name: str, index: Size, dtype: DType) -> tuple[list[Val], int]:
+        place = self.places[name]
+        element = memory_type(dtype)
+        parts = len(register_type(dtype))
+        first = self.indexer.address(place.base, index, element, parts)
+        return [first, *(self.b.gep(element, first, i64(k)) for k in range(1, parts))], place.alignment(dtype)
+
+    def _load(self, name: str, index: Size, dtype: DType) -> Scalar:
+        addresses, align = self._addresses(name, index, dtype)
+        loaded = tuple(self.b.load(memory_type(dtype), a, align) for a in addresses)
+        if dtype.kind == "b":
+            return (self.b.icmp("ne", loaded[0], const_int("i8", 0)),)
+        return loaded
+
+    def _store(self, name: str, index: Size, value: Scalar, dtype: DType, mode: str) -> None:
+        if mode == "add":
+            old = self._load(name, index, dtype)
+            value = self.emit(self.b, "add", [old, value], [dtype, dtype], dtype, {})
+        addresses, align = self._addresses(name, index, dtype)
+        if dtype.kind == "b":
+            value = (self.b.zext(value[0], "i8"),)
+        for v, a in zip(value, addresses, strict=True):
+            self.b.store(v, a, align)
+
+    # -- indices --
+
+    def _index_value(self, index: Size, dtype: DType) -> Scalar:
+        value = self.indexer.value(index)
+        if dtype is int64:
+            return (value,)
+        if dtype.is_integer:
+            return (self.b.int_cast(value, register_type(dtype)[0], signed=True),)
+        return self.emit(self.b, "cast", [(value,)], [int64], dtype, {"dtype": dtype})
+
+    def _check(self, value: Val, dtype: DType, size: Size, site: int) -> Val:
+        """The index, made non-negative and proven below `size`; a failure leaves the iteration."""
+        b = self.b
+        if not dtype.is_integer:
+            raise VerifyError("index is no integer", got=dtype)
+        bound = self.indexer.value(size)
+        wide = b.int_cast(value, "i64", signed=dtype.kind == "i")
+        index = wide
+        if dtype.kind == "i":
+            index = b.select(b.icmp("slt", wide, i64(0)), b.add(wide, bound), wide)
+        good, bad = b.block("good"), b.block("bad")
+        b.cond_br(b.icmp("ult", index, bound), good, bad)
+        b.at(bad)
+        self.indexer.open(None)
+        abi.fail(b, self.ctx, self.sites[site], self.indexer.value(self.key), wide, bound)
+        self.indexer.close()
+        b.br(self.leave)
+        self.left = True
+        b.at(good)
+        return index
+
+    # -- masked parts --
+
+    def _masked(
+        self, masked: Masked, values: list[Scalar | None], dtypes: list[DType], mask: Val, other: Scalar
+    ) -> tuple[Scalar, DType]:
+        inner, inner_dtypes = list(values[: masked.body.base]), list(dtypes[: masked.body.base])
+
+        def run() -> Scalar:
+            self.indexer.open(None)
+            self._run(masked.body, inner, inner_dtypes)
+            self.indexer.close()
+            result = inner[masked.value]
+            if result is None:
+                raise VerifyError("masked value has no value", got=masked.value)
+            return result
+
+        if all(isinstance(i, Literalv | IndexValue) for i in masked.body.instructions):
+            value = run()  # nothing that could fail: cheaper than a branch
+            return tuple(self.b.select(mask, x, y) for x, y in zip(value, other, strict=True)), masked.dtype
+        return self.b.if_then(mask, run, lambda: other), masked.dtype

@@ -1,0 +1,285 @@
+"""The driver: `bl_plan` and `bl_run`, the two entries of module A.
+
+What goes in: a verified `Program` and the target. What comes out: the text of the one module that holds the
+program's kernels, its constants and the code that calls them in order.
+
+What holds: sizes and strides are read from the inputs at entry; one workspace is allocated for all temporary buffers
+and freed on every path; a step runs on several threads only where its estimated work pays for it; after a step that
+may fail, a recorded failure ends the run; equal programs give equal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from broadloom.codegen import abi, extern
+from broadloom.codegen.accumulators import Emit
+from broadloom.codegen.collapse import collapse
+from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
+from broadloom.codegen.emit import emit as emit_op
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.kernels import KernelEmitter, Signature
+from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_float, i32, i64
+from broadloom.errors import VerifyError
+from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
+from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
+from broadloom.symbolic import Size, Symbol, product, substitute
+
+
+class Target(Protocol):
+    """What code generation asks of a target; `runtime.target.Target` is one."""
+
+    @property
+    def triple(self) -> str: ...
+    @property
+    def features(self) -> str: ...
+
+
+def module_text(
+    program: Program, target: Target, constants: Mapping[str, np.ndarray] | None = None, *, emit: Emit = emit_op
+) -> str:
+    """The LLVM text of module A for `program`.
+
+    `constants` holds the arrays that constant buffers name by digest (`Graph.constants`). The module defines
+
+        i32 @bl_plan(ptr in, ptr out)            fills shape and strides of every `out`
+        i32 @bl_run(ptr ctx, ptr in, ptr out)    computes; returns `abi.OK`, `FAILED` or `OUT_OF_MEMORY`
+
+    on arrays of `bl_array` and the `ctx` of `codegen.abi`. External symbols are the routines of `codegen.extern`
+    (`bl_dgemm`, ...). Raises `VerifyError` for a program that breaks an invariant.
+    """
+    module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
+    kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
+    signatures = {n: kernels.kernel(collapse(s)) for n, s in enumerate(program.steps) if isinstance(s, Kernel)}
+    _build_plan(module, program)
+    _Run(module, program, plan_memory(program), signatures, constants or {}).build()
+    return str(module)
+
+
+# ---- entry values -------------------------------------------------------------------------------------------------
+
+
+def _array(b: FunctionBuilder, arrays: Val, position: int, offset: int) -> Val:
+    return abi.field(b, arrays, position * abi.ARRAY_SIZE + offset)
+
+
+def _bind_symbols(b: FunctionBuilder, program: Program, inputs: Val) -> Indexer:
+    """Reads every size symbol off the inputs, and opens an indexer on them."""
+    by_position = {x.position: x for x in program.buffers if x.kind == "input"}
+    values: dict[Symbol, Val] = {}
+    for symbol, position, what, axis in program.bindings:
+        if what == "value":
+            data = b.load("ptr", _array(b, inputs, position, abi.ARRAY_DATA))
+            values[symbol] = b.load("i64", data)
+            continue
+        table = abi.ARRAY_SHAPE if what == "size" else abi.ARRAY_STRIDES
+        sizes = b.load("ptr", _array(b, inputs, position, table))
+        value = b.load("i64", b.gep("i64", sizes, i64(axis)))
+        if what == "stride":
+            value = b.value("i64", f"sdiv exact i64 {value.text}, {by_position[position].dtype.itemsize}")
+        values[symbol] = value
+    unbound = [s for s in program.symbols if s not in values]
+    if unbound:
+        raise VerifyError("size symbol has no binding", got=", ".join(map(str, unbound)))
+    indexer = Indexer(b)
+    indexer.open(b.fenced())
+    for symbol, value in values.items():
+        indexer.bind(symbol, value)
+    return indexer
+
+
+def _build_plan(module: ModuleBuilder, program: Program) -> None:
+    """`bl_plan`: shapes and byte strides of the outputs."""
+    b = module.function("bl_plan", "i32", [Param("ptr", "in"), Param("ptr", "out")], attributes="nounwind")
+    inputs, outputs = b.params
+    indexer = _bind_symbols(b, program, inputs)
+    for buffer in program.buffers:
+        if buffer.kind != "output":
+            continue
+        shape = b.load("ptr", _array(b, outputs, buffer.position, abi.ARRAY_SHAPE))
+        strides = b.load("ptr", _array(b, outputs, buffer.position, abi.ARRAY_STRIDES))
+        for axis, (size, stride) in enumerate(zip(buffer.layout.shape, buffer.layout.strides, strict=True)):
+            b.store(indexer.value(size), b.gep("i64", shape, i64(axis)))
+            b.store(indexer.value(stride * buffer.dtype.itemsize), b.gep("i64", strides, i64(axis)))
+    b.ret(i32(abi.OK))
+
+
+# ---- bl_run -------------------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Builds `bl_run`."""
+
+    def __init__(
+        self,
+        module: ModuleBuilder,
+        program: Program,
+        plan: MemoryPlan,
+        signatures: Mapping[int, Signature],
+        constants: Mapping[str, np.ndarray],
+    ) -> None:
+        params = [Param("ptr", "ctx"), Param("ptr", "in"), Param("ptr", "out")]
+        self.b = module.function("bl_run", "i32", params, attributes="nounwind")
+        self.module, self.program, self.plan, self.signatures = module, program, plan, signatures
+        self.constants = constants
+        self.ctx, self.inputs, self.outputs = self.b.params
+        self.out_of_memory, self.failed = self.b.block("memory"), self.b.block("failed")
+        self.bases: dict[str, Val] = {}
+        self.buffers = {x.name: x for x in program.buffers}
+        slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in signatures.values()]
+        self.args = self.b.alloca("i64", max((1, *slots)), 8)
+
+    def build(self) -> None:
+        b = self.b
+        self.indexer = _bind_symbols(b, self.program, self.inputs)
+        self._bind_buffers()
+        workspace = self._allocate()
+        externs = extern.new_emitter(b, self.indexer, self.ctx, self.out_of_memory)
+        for number, step in enumerate(self.program.steps):
+            if isinstance(step, Extern):
+                externs.emit(step, self.bases, self.buffers[step.operands[0].buffer].dtype)
+                fallible = step.site >= 0
+            else:
+                self._launch(step, self.signatures[number])
+                fallible = bool(self.signatures[number].sites)
+            if fallible:
+                following = b.block("next")
+                b.cond_br(abi.has_failed(b, self.ctx), self.failed, following)
+                b.at(following)
+        self._release(workspace)
+        b.ret(i32(abi.OK))
+        for block, code in ((self.failed, abi.FAILED), (self.out_of_memory, abi.OUT_OF_MEMORY)):
+            b.at(block)
+            self._release(workspace)
+            b.ret(i32(code))
+
+    # -- buffers --
+
+    def _bind_buffers(self) -> None:
+        b = self.b
+        used = {n for s in self.signatures.values() for n in s.buffers}
+        used |= {r.buffer for s in self.program.steps if isinstance(s, Extern) for r in (*s.operands, *s.results)}
+        for buffer in self.program.buffers:
+            if buffer.name not in used or buffer.kind == "workspace":
+                continue
+            if buffer.kind == "constant":
+                self.bases[buffer.name] = self._constant(buffer)
+                continue
+            arrays = self.inputs if buffer.kind == "input" else self.outputs
+            self.bases[buffer.name] = b.load("ptr", _array(b, arrays, buffer.position, abi.ARRAY_DATA))
+
+    def _constant(self, buffer: Buffer) -> Val:
+        constant = buffer.constant
+        if constant is None:
+            raise VerifyError("constant buffer without data", got=buffer.name)
+        data = constant.data
+        if data is None:
+            array = self.constants.get(constant.digest or "")
+            if array is None:
+                raise VerifyError("constant is not in the table", got=constant.digest)
+            data = np.ascontiguousarray(array).tobytes()
+        return self.module.data(data or b"\0")
+
+    def _allocate(self) -> Val | None:
+        """The workspace: a stack slot that holds its address and size, None when there is nothing to hold."""
+        b, total = self.b, self.plan.total
+        if total == 0:
+            return None
+        slot = b.alloca("[2 x i64]", 1, 8)
+        size, overflow = self.indexer.checked(total)
+        b.store(i64(0), slot)
+        b.store(size, b.gep("i64", slot, i64(1)))
+        b.store(size, abi.field(b, self.ctx, abi.ERROR_PAYLOAD))
+        sound = b.block("sound")
+        b.cond_br(overflow, self.out_of_memory, sound)
+        b.at(sound)
+        allocate = b.load("ptr", abi.field(b, self.ctx, abi.CTX_ALLOC))
+        base = b.call_pointer(allocate, "ptr", self.ctx, size)
+        b.store(base, slot)
+        ready = b.block("ready")
+        b.cond_br(b.icmp("eq", base, Val("ptr", "null")), self.out_of_memory, ready)
+        b.at(ready)
+        for name, offset in self.plan.offsets.items():
+            self.bases[name] = b.gep("i8", base, self.indexer.value(offset))
+        return slot
+
+    def _release(self, slot: Val | None) -> None:
+        if slot is None:
+            return
+        b = self.b
+        base = b.load("ptr", slot)
+
+        def free() -> None:
+            release = b.load("ptr", abi.field(b, self.ctx, abi.CTX_FREE))
+            b.call_pointer(release, "void", self.ctx, base, b.load("i64", b.gep("i64", slot, i64(1))))
+
+        b.if_then(b.icmp("ne", base, Val("ptr", "null")), free)
+
+    # -- kernels --
+
+    def _launch(self, kernel: Kernel, signature: Signature) -> None:
+        """Fills the argument block and calls a kernel, on several threads where that pays."""
+        b = self.b
+        values = [self.bases[n] for n in signature.buffers]
+        values += [self.indexer.value(s) for s in signature.symbols]
+        values += [i64(s) for s in signature.sites]
+        for k, value in enumerate(values):
+            b.store(value, b.gep("i64", self.args, i64(k)))
+        points = product(loop.extent for loop in kernel.outer)
+        count = self.indexer.value(points)
+
+        def serial() -> None:
+            b.call(signature.function, self.ctx, self.args, i64(0), count)
+
+        each = self._point_cost(kernel)
+        if kernel.serial or not kernel.outer or points == 1:
+            serial()
+            return
+        if isinstance(points, int) and isinstance(each, float):
+            if points * each <= PARALLEL_COST:
+                serial()
+            else:
+                self._parallel(signature.function, count, i64(max(1, int(CHUNK_COST / each))))
+            return
+        cost = self._as_double(each)
+        worth = b.fcmp("ogt", b.fmul(cost, b.sitofp(count, "double")), const_float("double", PARALLEL_COST))
+
+        def parallel() -> None:
+            grain = b.fptosi(b.fdiv(const_float("double", CHUNK_COST), cost), "i64")
+            self._parallel(signature.function, count, b.intrinsic("smax", grain, i64(1)))
+
+        b.if_then(worth, parallel, serial)
+
+    def _parallel(self, function: Function, count: Val, grain: Val) -> None:
+        b = self.b
+        run = b.load("ptr", abi.field(b, self.ctx, abi.CTX_PARALLEL_FOR))
+        b.call_pointer(run, "i32", self.ctx, function.pointer, self.args, count, grain)
+
+    def _point_cost(self, kernel: Kernel) -> float | Val:
+        """Cost units of one outer point: a number, or a double where stages have symbolic lengths."""
+        b = self.b
+        first = {loop.variable: 0 for loop in kernel.outer}
+        constant, terms = 0.0, list[Val]()
+        for stage in kernel.stages:
+            cost = body_cost(stage.body)
+            length: Size = product(substitute(loop.extent, first) for loop in stage.loops)
+            if isinstance(length, int):
+                constant += cost * length
+            else:
+                rounds = b.sitofp(self.indexer.value(length), "double")
+                terms.append(b.fmul(rounds, const_float("double", cost)))
+        if not terms:
+            return constant
+        total = const_float("double", constant)
+        for term in terms:
+            total = b.fadd(total, term)
+        return total
+
+    def _as_double(self, cost: float | Val) -> Val:
+        return const_float("double", cost) if isinstance(cost, float) else cost
+
+
+__all__ = ["Target", "module_text"]

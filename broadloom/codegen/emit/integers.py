@@ -1,0 +1,204 @@
+"""Integer arithmetic with NumPy's meaning: wrap-around, floor division, zero divisors, wide shifts.
+
+What goes in: integer lanes of one width; the cell says whether they are signed. What comes out: the lane NumPy's
+loop would store.
+
+What holds: x // 0 and x % 0 are 0; INT_MIN // -1 is INT_MIN and its remainder 0; a shift count outside the width
+gives 0, or -1 for an arithmetic right shift of a negative value; a power wraps around, and where the exponent is
+negative it is the integer part of the true power (NumPy raises there). LLVM's undefined cases are never reached.
+"""
+
+from __future__ import annotations
+
+from broadloom.codegen.emit.cell import Cell
+from broadloom.codegen.lane import Lane
+
+
+def add(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x + y
+
+
+def subtract(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x - y
+
+
+def multiply(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x * y
+
+
+def negative(_: Cell, x: Lane) -> Lane:
+    return -x
+
+
+def identity(_: Cell, x: Lane) -> Lane:
+    return x
+
+
+def absolute(cell: Cell, x: Lane) -> Lane:
+    return x.slt(0).where(-x, x) if cell.signed else x
+
+
+def sign(cell: Cell, x: Lane) -> Lane:
+    positive = x.ne(0).convert("zext", x.element)
+    return x.slt(0).where(-1, positive) if cell.signed else positive
+
+
+def square(_: Cell, x: Lane) -> Lane:
+    return x * x
+
+
+def reciprocal(cell: Cell, x: Lane) -> Lane:
+    """The integer part of 1/x. For 0 it is what converting infinity to the type gives."""
+    at_zero = 1 << (x.bits - 1) if cell.signed and x.bits >= 32 else 0
+    unit = x.eq(1) | x.eq(-1) if cell.signed else x.eq(1)
+    return x.eq(0).where(at_zero, unit.where(x, 0))
+
+
+# ---- division -----------------------------------------------------------------------------------------------------
+
+
+def _truncated(cell: Cell, x: Lane, y: Lane) -> tuple[Lane, Lane, Lane]:
+    """(quotient toward zero, remainder, the divisor used). A divisor of 0, or -1 below INT_MIN, becomes 1."""
+    bad = y.eq(0)
+    if cell.signed:
+        bad = bad | (y.eq(-1) & x.eq(1 << (x.bits - 1)))
+    divisor = bad.where(1, y)
+    quotient = _quotient(x, divisor, cell.signed)
+    return quotient, x - quotient * divisor, divisor
+
+
+def _quotient(x: Lane, y: Lane, signed: bool) -> Lane:
+    """x/y toward zero, y sound. Up to 32 bits through floats, which processors divide in vectors: with operands
+    below 2**(p/2) the rounded quotient of p-bit floats never reaches the next integer."""
+    if x.bits == 64:
+        return x._wrap((x.b.sdiv if signed else x.b.udiv)(x.v, y.v))
+    widen, to_float, to_int = ("sext", "sitofp", "fptosi") if signed else ("zext", "uitofp", "fptoui")
+    if x.bits == 32:
+        quotient = x.convert(to_float, "double") / y.convert(to_float, "double")
+        return quotient.convert(to_int, "i32")
+    x32, y32 = (z.convert(widen, "i32").convert("sitofp", "float") for z in (x, y))
+    return (x32 / y32).convert("fptosi", "i32").convert("trunc", x.element)
+
+
+def _needs_step(cell: Cell, remainder: Lane, divisor: Lane) -> Lane | None:
+    """Where rounding toward zero and toward minus infinity differ; None where they never do."""
+    if not cell.signed:
+        return None
+    return remainder.ne(0) & (remainder ^ divisor).slt(0)
+
+
+def floor_divide(cell: Cell, x: Lane, y: Lane) -> Lane:
+    quotient, remainder, divisor = _truncated(cell, x, y)
+    step = _needs_step(cell, remainder, divisor)
+    if step is not None:
+        quotient = step.where(quotient - 1, quotient)
+    return y.eq(0).where(0, quotient)
+
+
+def remainder(cell: Cell, x: Lane, y: Lane) -> Lane:
+    _, rest, divisor = _truncated(cell, x, y)
+    step = _needs_step(cell, rest, divisor)
+    return rest if step is None else step.where(rest + divisor, rest)
+
+
+def fmod(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return _truncated(cell, x, y)[1]
+
+
+def power(cell: Cell, x: Lane, y: Lane) -> Lane:
+    """By squaring, all bits of the exponent."""
+    result = (y & 1).ne(0).where(x, 1)
+    base = x
+    for k in range(1, x.bits - cell.signed):
+        base = base * base
+        result = (y & (1 << k)).ne(0).where(result * base, result)
+    if cell.signed:
+        odd = (y & 1).ne(0).where(-1, x.lit(1))
+        inverse = x.eq(1).where(1, x.eq(-1).where(odd, 0))
+        result = y.slt(0).where(inverse, result)
+    return result
+
+
+# ---- bits ---------------------------------------------------------------------------------------------------------
+
+
+def bitwise_and(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x & y
+
+
+def bitwise_or(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x | y
+
+
+def bitwise_xor(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x ^ y
+
+
+def bitwise_invert(_: Cell, x: Lane) -> Lane:
+    return ~x
+
+
+def left_shift(_: Cell, x: Lane, y: Lane) -> Lane:
+    inside = y.ult(x.bits)
+    return inside.where(x << inside.where(y, 0), 0)
+
+
+def right_shift(cell: Cell, x: Lane, y: Lane) -> Lane:
+    inside = y.ult(x.bits)
+    if cell.signed:
+        return x.ashr(inside.where(y, x.bits - 1))
+    return inside.where(x.lshr(inside.where(y, 0)), 0)
+
+
+# ---- order --------------------------------------------------------------------------------------------------------
+
+
+def maximum(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.intrinsic("smax" if cell.signed else "umax", y)
+
+
+def minimum(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.intrinsic("smin" if cell.signed else "umin", y)
+
+
+def clip(cell: Cell, x: Lane, low: Lane, high: Lane) -> Lane:
+    return minimum(cell, maximum(cell, x, low), high)
+
+
+def equal(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("eq", y)
+
+
+def not_equal(_: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("ne", y)
+
+
+def less(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("slt" if cell.signed else "ult", y)
+
+
+def less_equal(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("sle" if cell.signed else "ule", y)
+
+
+def greater(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("sgt" if cell.signed else "ugt", y)
+
+
+def greater_equal(cell: Cell, x: Lane, y: Lane) -> Lane:
+    return x.icmp("sge" if cell.signed else "uge", y)
+
+
+def never(_: Cell, x: Lane) -> Lane:
+    """False everywhere: isnan, isinf of an exact type."""
+    return x.icmp("ne", x)
+
+
+def always(_: Cell, x: Lane) -> Lane:
+    """True everywhere: isfinite of an exact type."""
+    return x.icmp("eq", x)
+
+
+def zero(_: Cell, x: Lane) -> Lane:
+    """The imaginary part of an exact value."""
+    return x.lit(0)

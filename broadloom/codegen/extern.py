@@ -1,0 +1,285 @@
+"""Library calls: BLAS and LAPACK through Fortran-style pointers.
+
+What goes in: an `Extern`, whose regions give the buffer and layout (batch axes, rows, columns; element strides) of
+each operand and result. What comes out: code that calls the routine once per matrix of the batch.
+
+| routine | operands -> results | layouts and attributes                                                            |
+|---------|---------------------|-----------------------------------------------------------------------------------|
+| gemm    | a, b -> c           | any                                                                               |
+| getrf   | a -> a, pivots      | a column-major; pivots (batch axes, n), int32, LAPACK's 1-based numbers           |
+| getrs   | a, pivots, b -> b   | a, b column-major; trans "N" "T" "C"                                              |
+| potrf   | a -> a              | lower; the other triangle is left as it is                                        |
+| trtrs   | a, b -> b           | b column-major; lower, trans, unit                                                |
+
+What holds: one stride of every matrix is the constant 1, and which one decides row- or column-major; sizes are
+passed as 32-bit integers, larger ones are refused at run time; a positive `info` (a singular matrix, one that is not
+positive definite) is a failure at the step's site, keyed by the matrix's number, unless the step has no site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broadloom.codegen import abi
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_float, i8, i32, i64
+from broadloom.codegen.types import memory_type
+from broadloom.dtypes import DType
+from broadloom.errors import VerifyError
+from broadloom.fusion.ir import Extern, Layout
+from broadloom.symbolic import Size, product, smax
+
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+_FLIP = {"N": "T", "T": "N"}
+
+
+@dataclass(slots=True)
+class ExternEmitter:
+    """Emits library calls into the driver function."""
+
+    b: FunctionBuilder
+    indexer: Indexer
+    ctx: Val
+    too_large: Block  # where sizes beyond 32 bits lead
+    _temporaries: dict[tuple[str, str], Val]
+
+    def emit(self, step: Extern, bases: Mapping[str, Val], dtype: DType) -> None:
+        """The calls of one step; `bases` are the buffers' addresses, `dtype` the matrices'."""
+        if dtype.name not in LETTERS or step.routine not in _ROUTINES:
+            raise VerifyError("no such library routine", got=f"{step.routine} of {dtype}")
+        attrs = dict(step.attrs)
+        roles, call = _ROUTINES[step.routine]
+        given = (*step.operands, *(r for r in step.results if r not in step.operands))
+        regions = dict(zip(roles, given, strict=True))
+        layouts = {role: region.layout for role, region in regions.items()}
+        batch = layouts[roles[0]].shape[:-2]
+
+        def one(number: Val) -> None:
+            at = {r: self._matrix(bases[regions[r].buffer], layouts[r], batch, number, dtype, r) for r in roles}
+            call(self, step, attrs, layouts, at, dtype, number)
+
+        count = product(batch)
+        if count == 1:
+            one(i64(0))
+        else:
+            self.b.for_loop(i64(0), self.indexer.value(count), one, name=step.routine, flags="nuw nsw")
+
+    def _matrix(self, base: Val, layout: Layout, batch: Sequence[Size], number: Val, dtype: DType, role: str) -> Val:
+        """The address of matrix `number` of a batched operand."""
+        b = self.b
+        offset, rest = self.indexer.value(layout.offset), number
+        for size, stride in zip(reversed(batch), reversed(layout.strides[: len(batch)]), strict=True):
+            extent = self.indexer.value(size)
+            offset = b.add(offset, b.mul(b.binary("urem", rest, extent), self.indexer.value(stride)))
+            rest = b.udiv(rest, extent)
+        if role == "pivots":
+            return b.gep("i32", base, offset)
+        return b.gep(memory_type(dtype), base, b.mul(offset, i64(2)) if dtype.kind == "c" else offset)
+
+    # -- arguments by pointer --
+
+    def integer(self, name: str, size: Size) -> Val:
+        """A pointer to a 32-bit size."""
+        b = self.b
+        slot = self._slot("i32", name)
+        value = self.indexer.value(size)
+        if isinstance(size, int) and size < 1 << 31:
+            b.store(i32(size), slot)
+            return slot
+        fits = b.block("fits")
+        b.cond_br(b.icmp("slt", value, i64(1 << 31)), fits, self.too_large)
+        b.at(fits)
+        b.store(b.trunc(value, "i32"), slot)
+        return slot
+
+    def letter(self, name: str, letter: str) -> Val:
+        slot = self._slot("i8", name)
+        self.b.store(i8(ord(letter)), slot)
+        return slot
+
+    def number(self, name: str, value: float, dtype: DType) -> Val:
+        element = memory_type(dtype)
+        slot = self._slot(f"[2 x {element}]", name)
+        self.b.store(const_float(element, value), slot)
+        self.b.store(const_float(element, 0.0), self.b.gep(element, slot, i64(1)))
+        return slot
+
+    def _slot(self, type_: str, name: str) -> Val:
+        found = self._temporaries.get((type_, name))
+        if found is None:
+            found = self._temporaries[type_, name] = self.b.alloca(type_)
+        return found
+
+    def library(self, name: str, *args: Val) -> None:
+        self.b.call(self.b.module.declare(name, "void", ("ptr",) * len(args)), *args)
+
+    def report(self, step: Extern, info: Val, number: Val) -> None:
+        """A positive `info` is a failure at the step's site."""
+        if step.site < 0:
+            return
+        b = self.b
+        value = b.load("i32", info)
+
+        def failed() -> None:
+            abi.fail(b, self.ctx, i32(step.site), number, number, b.sext(value, "i64"))
+
+        b.if_then(b.icmp("sgt", value, i32(0)), failed)
+
+
+def new_emitter(b: FunctionBuilder, indexer: Indexer, ctx: Val, too_large: Block) -> ExternEmitter:
+    return ExternEmitter(b, indexer, ctx, too_large, {})
+
+
+def is_column_major(layout: Layout) -> bool:
+    """Whether a matrix's rows lie next to each other; raises `VerifyError` when neither stride is 1.
+
+    >>> is_column_major(Layout((4, 3), (1, 4))), is_column_major(Layout((4, 3), (3, 1)))
+    (True, False)
+    """
+    if layout.strides[-1] == 1:
+        return False
+    if layout.strides[-2] == 1:
+        return True
+    raise VerifyError("matrix operand has no unit stride", got=layout)
+
+
+def _leading(layout: Layout) -> Size:
+    """The leading dimension; at least what the routine demands, also where only one column is there."""
+    column = is_column_major(layout)
+    return smax(layout.strides[-1 if column else -2], layout.shape[-2 if column else -1], 1)
+
+
+def _column_major(role: str, layout: Layout) -> None:
+    # Of a single column, both strides may be 1.
+    if not (layout.strides[-2] == 1):
+        raise VerifyError("matrix operand must be column-major", got=f"{role}: {layout}")
+
+
+def _leading_of_columns(layout: Layout) -> Size:
+    return smax(layout.strides[-1], layout.shape[-2], 1)
+
+
+Layouts = Mapping[str, Layout]
+Addresses = Mapping[str, Val]
+Attributes = Mapping[str, object]
+
+
+def _gemm(
+    e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
+) -> None:
+    flipped = not is_column_major(lay["c"])  # a row-major product is computed as its transpose
+    first, second = ("b", "a") if flipped else ("a", "b")
+    rows, columns = lay["c"].shape[-2:]
+    if flipped:
+        rows, columns = columns, rows
+    depth = lay["a"].shape[-1]
+
+    def transposed(role: str) -> str:
+        return "N" if is_column_major(lay[role]) != flipped else "T"
+
+    e.library(
+        f"bl_{LETTERS[dtype.name]}gemm",
+        e.letter("transa", transposed(first)),
+        e.letter("transb", transposed(second)),
+        e.integer("m", rows),
+        e.integer("n", columns),
+        e.integer("k", depth),
+        e.number("one", 1.0, dtype),
+        at[first],
+        e.integer("lda", _leading(lay[first])),
+        at[second],
+        e.integer("ldb", _leading(lay[second])),
+        e.number("zero", 0.0, dtype),
+        at["c"],
+        e.integer("ldc", _leading(lay["c"])),
+    )
+
+
+def _getrf(
+    e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
+) -> None:
+    _column_major("a", lay["a"])
+    rows, columns = lay["a"].shape[-2:]
+    info = e.integer("info", 0)
+    e.library(
+        f"bl_{LETTERS[dtype.name]}getrf",
+        e.integer("m", rows),
+        e.integer("n", columns),
+        at["a"],
+        e.integer("lda", _leading_of_columns(lay["a"])),
+        at["pivots"],
+        info,
+    )
+    e.report(step, info, number)
+
+
+def _getrs(
+    e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
+) -> None:
+    _column_major("a", lay["a"])
+    _column_major("b", lay["b"])
+    e.library(
+        f"bl_{LETTERS[dtype.name]}getrs",
+        e.letter("trans", str(attrs.get("trans", "N"))),
+        e.integer("n", lay["a"].shape[-1]),
+        e.integer("nrhs", lay["b"].shape[-1]),
+        at["a"],
+        e.integer("lda", _leading_of_columns(lay["a"])),
+        at["pivots"],
+        at["b"],
+        e.integer("ldb", _leading_of_columns(lay["b"])),
+        e.integer("info", 0),
+    )
+
+
+def _potrf(
+    e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
+) -> None:
+    # Row-major memory is the transpose (of a Hermitian matrix: the conjugate), whose other triangle is factored.
+    lower = bool(attrs.get("lower", True)) == is_column_major(lay["a"])
+    info = e.integer("info", 0)
+    e.library(
+        f"bl_{LETTERS[dtype.name]}potrf",
+        e.letter("uplo", "L" if lower else "U"),
+        e.integer("n", lay["a"].shape[-1]),
+        at["a"],
+        e.integer("lda", _leading(lay["a"])),
+        info,
+    )
+    e.report(step, info, number)
+
+
+def _trtrs(
+    e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
+) -> None:
+    _column_major("b", lay["b"])
+    lower, trans = bool(attrs.get("lower", True)), str(attrs.get("trans", "N"))
+    if not is_column_major(lay["a"]):
+        if trans == "C":
+            raise VerifyError("a conjugate transpose needs a column-major matrix", got=lay["a"])
+        lower, trans = not lower, _FLIP[trans]
+    info = e.integer("info", 0)
+    e.library(
+        f"bl_{LETTERS[dtype.name]}trtrs",
+        e.letter("uplo", "L" if lower else "U"),
+        e.letter("trans", trans),
+        e.letter("diag", "U" if attrs.get("unit") else "N"),
+        e.integer("n", lay["a"].shape[-1]),
+        e.integer("nrhs", lay["b"].shape[-1]),
+        at["a"],
+        e.integer("lda", _leading(lay["a"])),
+        at["b"],
+        e.integer("ldb", _leading_of_columns(lay["b"])),
+        info,
+    )
+    e.report(step, info, number)
+
+
+_ROUTINES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
+    "gemm": (("a", "b", "c"), _gemm),
+    "getrf": (("a", "pivots"), _getrf),
+    "getrs": (("a", "pivots", "b"), _getrs),
+    "potrf": (("a",), _potrf),
+    "trtrs": (("a", "b"), _trtrs),
+}

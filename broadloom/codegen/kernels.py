@@ -1,0 +1,427 @@
+"""Kernels as LLVM functions: loops around bodies.
+
+What goes in: a `Kernel` of a verified `Program`. What comes out: an LLVM function of the kernel type of `abi`, and
+the `Signature` that tells the driver what to put into its argument block. Kernels with the same code share one
+function.
+
+What holds: a kernel function runs any range [begin, end) of the linearised outer points, and the result of a point
+does not depend on the range it is in; the innermost loop is a plain counted loop whose addresses are base plus
+offset. Two plans:
+
+- *points*: for each outer point the stages run in order, their loops inside.
+- *columns*: where the stage loops stride through memory and the last outer loop does not (a sum over the first
+  axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broadloom.codegen.accumulators import Accumulators, Emit, Search
+from broadloom.codegen.body import BodyEmitter, Place
+from broadloom.codegen.index import I64_MAX, Indexer
+from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Phi, Val, i32, i64
+from broadloom.fusion.handlers import accesses, instructions_of
+from broadloom.fusion.ir import Buffer, Indirect, Kernel, Loop, Reduce, Running, Stage, Store
+from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
+
+COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
+COLUMN_STACK = 64 << 10
+POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
+COLUMN_CHUNK = 256
+SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The argument block of a kernel function: 8 bytes each for these buffers' addresses, these symbols' values and
+    these sites' numbers, in this order."""
+
+    function: Function
+    buffers: tuple[str, ...]
+    symbols: tuple[Symbol, ...]
+    sites: tuple[int, ...]
+
+
+class KernelEmitter:
+    """Emits kernels into a module; holds what they share."""
+
+    def __init__(self, module: ModuleBuilder, buffers: Mapping[str, Buffer], emit: Emit) -> None:
+        self.module, self.buffers, self.emit = module, buffers, emit
+        self._by_text: dict[str, Function] = {}
+        self._count = 0
+
+    def kernel(self, kernel: Kernel) -> Signature:
+        """The function of `kernel`: a new one, or an earlier one with the same code."""
+        names, symbols, sites = _needs(kernel)
+        name = f"kernel.{self._count}"
+        params = [Param("ptr", "ctx"), *(self._param(n, k) for k, n in enumerate(names))]
+        params += [_size_param(s, k) for k, s in enumerate(symbols)]
+        params += [Param("i32", f"site{k}") for k in range(len(sites))]
+        params += [Param("i64", "begin"), Param("i64", "end")]
+        b = self.module.function(f"{name}.body", "void", params, linkage="internal", attributes="noinline nounwind")
+        given = list(b.params[1:-2])
+        places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
+        bound = {s: given.pop(0) for s in symbols}
+        _KernelBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True))).build()
+        text = str(b).replace(f"@{name}.body", "@body", 1)
+        function = self._by_text.get(text)
+        if function is not None:
+            self.module.discard(f"{name}.body")
+            return Signature(function, names, symbols, sites)
+        self._count += 1
+        function = self._by_text[text] = self._entry(name, b)
+        return Signature(function, names, symbols, sites)
+
+    def _param(self, name: str, number: int) -> Param:
+        buffer = self.buffers[name]
+        align = buffer.dtype.real.itemsize if buffer.aligned else 1
+        return Param("ptr", f"b{number}", f"noalias align {align}")
+
+    def _entry(self, name: str, body: FunctionBuilder) -> Function:
+        """The function of the kernel type, which unpacks the argument block."""
+        params = [Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end")]
+        b = self.module.function(name, "i32", params, linkage="internal", attributes="nounwind")
+        ctx, args, begin, end = b.params
+        unpacked = []
+        for k, t in enumerate(body.ref.params[1:-2]):
+            unpacked.append(b.load(t, b.gep("i64", args, i64(k)), 8))
+        b.call(body.ref, ctx, *unpacked, begin, end)
+        b.ret(i32(0))
+        return b.ref
+
+
+def _size_param(symbol: Symbol, number: int) -> Param:
+    known = f"range(i64 {symbol.lo}, {-I64_MAX - 1})" if symbol.lo >= 0 else ""
+    return Param("i64", f"s{number}", known)
+
+
+def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[int, ...]]:
+    """Buffers, size symbols and sites that a kernel uses, in order of first use."""
+    names: dict[str, None] = {}
+    sites: dict[int, None] = {}
+    symbols: dict[Symbol, None] = {}
+    local = {loop.variable for loop in kernel.outer}
+
+    def see(e: Size) -> None:
+        if not isinstance(e, int):
+            for s in sorted(free_symbols(e), key=lambda s: s.sort_key):
+                if s not in local:
+                    symbols.setdefault(s)
+
+    for loop in kernel.outer:
+        see(loop.extent)
+    for stage in kernel.stages:
+        local.update(loop.variable for loop in stage.loops)
+        for loop in stage.loops:
+            see(loop.extent)
+        for instruction in instructions_of(stage.body):
+            if isinstance(instruction, Indirect):
+                sites.setdefault(instruction.site)
+                see(instruction.size)
+                local.add(instruction.symbol)
+            index = getattr(instruction, "index", None)
+            if index is not None:
+                see(index)
+            buffer = getattr(instruction, "buffer", None)
+            if buffer is not None:
+                names.setdefault(buffer)
+    return tuple(names), tuple(symbols), tuple(sites)
+
+
+# ---- plans --------------------------------------------------------------------------------------------------------
+
+
+def runs_in_columns(kernel: Kernel) -> bool:
+    """Whether outer points are folded side by side: the last outer loop walks through memory in unit steps and the
+    stages' innermost loops do not."""
+    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages):
+        return False
+    last = kernel.outer[-1]
+    if isinstance(last.extent, int) and last.extent < 4:
+        return False
+    score = 0
+    for stage in kernel.stages:
+        for loop in stage.loops:
+            if last.variable in free_symbols(loop.extent):
+                return False
+        if stage.loops:
+            inner = stage.loops[-1].variable
+            for access in accesses(stage.body):
+                score += (_stride(access.index, last.variable) == 1) - (_stride(access.index, inner) == 1)
+    return score > 0
+
+
+def _stride(index: Size, variable: Symbol) -> Size | None:
+    split = coefficient(index, variable)
+    return None if split is None else split[0]
+
+
+def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:
+    """Which loop of a summing stage is cut into chunks, and into how many iterations each, so that a chunk has about
+    `chunk` elements; None when the whole stage is one chunk.
+
+    >>> from broadloom.symbolic import Symbol
+    >>> n, i, j = Symbol("n"), Symbol("i"), Symbol("j")
+    >>> chunked_loop([Loop(i, n), Loop(j, 16)], 64), chunked_loop([Loop(i, 4), Loop(j, 16)], 64)
+    ((0, 4), None)
+    """
+    inside = 1
+    for k in range(len(loops) - 1, -1, -1):
+        extent = loops[k].extent
+        if not isinstance(extent, int) or inside * extent > chunk:
+            return k, max(1, chunk // max(inside, 1))
+        inside *= extent
+    return None
+
+
+class _KernelBuilder:
+    """Builds the body function of one kernel."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        emit: Emit,
+        kernel: Kernel,
+        places: Mapping[str, Place],
+        symbols: Mapping[Symbol, Val],
+        sites: Mapping[int, Val],
+    ) -> None:
+        self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
+        self.columns = runs_in_columns(kernel)
+        self.chunk = COLUMN_CHUNK if self.columns else POINT_CHUNK
+        self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
+        self.indexer = Indexer(b)
+        self.indexer.open(b.fenced())
+        for symbol, value in symbols.items():
+            self.indexer.bind(symbol, value)
+        width = sum(24 * (1 + (a.value_dtype.kind == "c")) for a in kernel.accumulators)
+        self.lanes = max(64, min(COLUMN_LANES, COLUMN_STACK // max(1, width)) // 64 * 64) if self.columns else 1
+        self.accumulators = self._accumulators()
+
+    def _accumulators(self) -> Accumulators:
+        running: set[str] = set()
+        compensated: set[str] = set()
+        kinds = {a.name: a for a in self.kernel.accumulators}
+        for stage in self.kernel.stages:
+            for i in instructions_of(stage.body):
+                if isinstance(i, Running):
+                    running.add(i.name)
+                if isinstance(i, Reduce) and chunked_loop(stage.loops, self.chunk) is not None:
+                    a = kinds[i.name]
+                    if a.kind == "sum" and a.dtype.is_inexact:
+                        compensated.add(i.name)
+        return Accumulators(
+            self.b,
+            self.emit,
+            self.kernel.accumulators,
+            running=frozenset(running),
+            compensated=frozenset(compensated - running),
+            lanes=self.lanes,
+        )
+
+    def build(self) -> None:
+        b, outer = self.b, self.kernel.outer
+        if not outer:
+            b.if_then(b.icmp("slt", self.begin, self.end), lambda: self._guarded(self._point))
+        elif len(outer) == 1:
+            self._segment(self.begin, self.end)
+        else:
+            b.if_then(b.icmp("slt", self.begin, self.end), self._rows)
+        b.ret()
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        self.indexer.open(self.b.fenced())
+        run()
+        self.indexer.close()
+
+    def _rows(self) -> None:
+        """Loops over rows of the last outer loop; the first and last may be partial."""
+        b, loops = self.b, self.kernel.outer
+        extents = [self.indexer.value(loop.extent) for loop in loops]
+        rest, counters = self.begin, list[Val]()
+        for extent in reversed(extents):
+            counters.insert(0, b.binary("urem", rest, extent))
+            rest = b.udiv(rest, extent)
+        length = extents[-1]
+
+        head, inside, out = b.block("rows"), b.block("row"), b.block("rows.end")
+        before = b.current
+        b.br(head)
+        b.at(head)
+        at = b.phi("i64", (self.begin, before))
+        column = b.phi("i64", (counters[-1], before))
+        phis = [b.phi("i64", (c, before)) for c in counters[:-1]]
+        b.cond_br(b.icmp("slt", at.value, self.end), inside, out)
+        b.at(inside)
+        self.indexer.open(b.fenced())
+        for loop, phi in zip(loops[:-1], phis, strict=True):
+            self.indexer.bind(loop.variable, phi.value)
+        left, room = b.sub(self.end, at.value, "nsw"), b.sub(length, column.value, "nsw")
+        count = b.intrinsic("smin", left, room)
+        self._segment(column.value, b.add(column.value, count, "nsw"))
+        self.indexer.close()
+        self._advance(phis, extents[:-1])
+        at.add(b.add(at.value, count, "nsw"), b.current)
+        column.add(i64(0), b.current)
+        b.br(head)
+        b.at(out)
+
+    def _advance(self, phis: Sequence[Phi], extents: Sequence[Val]) -> None:
+        """The outer counters at the next row."""
+        b = self.b
+        carry = i64(1)
+        for phi, extent in zip(reversed(phis), reversed(extents), strict=True):
+            following = b.add(phi.value, carry, "nsw")
+            wraps = b.icmp("eq", following, extent)
+            phi.add(b.select(wraps, i64(0), following), b.current)
+            carry = b.zext(wraps, "i64")
+
+    def _segment(self, start: Val, end: Val) -> None:
+        """The points [start, end) of the last outer loop."""
+        b = self.b
+        variable = self.kernel.outer[-1].variable
+        if not self.columns:
+            self._loop(variable, start, end, self._point)
+            return
+
+        def block(first: Val) -> None:
+            lanes = b.intrinsic("smin", b.sub(end, first, "nsw"), i64(self.lanes))
+            self.indexer.open(b.fenced())
+            self._side_by_side(first, lanes)
+            self.indexer.close()
+
+        b.for_loop(start, end, block, step=self.lanes, name="block")
+
+    def _loop(self, variable: Symbol, start: Val, end: Val, run: Callable[[], None], step: int = 1) -> None:
+        """One loop with its level of hoisted code."""
+
+        def iteration(value: Val) -> None:
+            self.indexer.open(self.b.fenced())
+            self.indexer.bind(variable, value)
+            run()
+            self.indexer.close()
+
+        self.b.for_loop(start, end, iteration, step=step, name=variable.name, flags="nuw nsw")
+
+    # -- points --
+
+    def _point(self) -> None:
+        """All stages, for one outer point."""
+        self.accumulators.start(None)
+        for stage in self.kernel.stages:
+            self._stage(stage, lambda run: run(None))
+
+    # -- columns --
+
+    def _side_by_side(self, first: Val, lanes: Val) -> None:
+        """All stages, for a block of points of the last outer loop."""
+        variable = self.kernel.outer[-1].variable
+
+        def each(run: Callable[[Val | None], None]) -> None:
+            def iteration(lane: Val) -> None:
+                point = self.b.add(first, lane, "nuw nsw")
+                self.indexer.open(self.b.fenced())
+                self.indexer.bind(variable, point)
+                run(lane)
+                self.indexer.close()
+
+            self.b.for_loop(i64(0), lanes, iteration, name="lane", flags="nuw nsw")
+
+        each(self.accumulators.start)
+        for stage in self.kernel.stages:
+            self._stage(stage, each)
+
+    # -- stages --
+
+    def _stage(self, stage: Stage, each: Callable[[Callable[[Val | None], None]], None]) -> None:
+        """The loops of a stage; `each` runs its argument for the point, or for each lane."""
+        reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
+        chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
+        cut = chunked_loop(stage.loops, self.chunk) if chunked else None
+        key: Size = 0
+        if any(isinstance(i, Indirect) for i in instructions_of(stage.body)):
+            key = _linear((*self.kernel.outer, *stage.loops))
+
+        def flush(lane: Val | None) -> None:
+            for name in chunked:
+                self.accumulators.flush(name, lane)
+
+        searching = not self.columns and _searches(stage, self.accumulators)
+
+        def nest(k: int) -> None:
+            if k == len(stage.loops):
+                each(lambda lane: self._body(stage, lane, key))
+                return
+            loop = stage.loops[k]
+            if searching and k == len(stage.loops) - 1:
+                self._search(stage, loop)
+                return
+            extent = self.indexer.value(loop.extent)
+            if cut is None or cut[0] != k:
+                self._loop(loop.variable, i64(0), extent, lambda: nest(k + 1))
+                return
+
+            def chunk(start: Val) -> None:
+                end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
+                self._loop(loop.variable, start, end, lambda: nest(k + 1))
+                each(flush)
+
+            self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
+
+        nest(0)
+        if chunked and cut is None:  # a short stage of a sum that is chunked elsewhere
+            each(flush)
+
+    def _search(self, stage: Stage, loop: Loop) -> None:
+        """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all
+        before. Both inner loops vectorise, which a search that carries the position along does not."""
+        b, extent = self.b, self.indexer.value(loop.extent)
+        name = next(i.name for i in stage.body.instructions if isinstance(i, Reduce))
+
+        def block(start: Val) -> None:
+            end = b.intrinsic("smin", extent, b.add(start, i64(SEARCH_BLOCK), "nuw nsw"))
+
+            def pass_over(search: Search) -> None:
+                self.accumulators.search = search
+                self._loop(loop.variable, start, end, lambda: self._body(stage, None, 0))
+                self.accumulators.search = Search.NONE
+
+            self.accumulators.start_block(name)
+            pass_over(Search.EXTREMUM)
+            b.if_then(self.accumulators.block_wins(name), lambda: pass_over(Search.POSITION))
+            self.accumulators.finish_block(name)
+
+        b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
+
+    def _body(self, stage: Stage, lane: Val | None, key: Size) -> None:
+        b = self.b
+        leave = b.block("leave")
+        self.indexer.open(None)
+        emitter = BodyEmitter(
+            b, self.emit, self.indexer, self.places, self.accumulators, self.ctx, self.sites, key, lane, leave
+        )
+        emitter.run(stage.body)
+        self.indexer.close()
+        if emitter.left:
+            b.br(leave)
+            b.at(leave)
+
+
+def _searches(stage: Stage, accumulators: Accumulators) -> bool:
+    """Whether a stage does nothing but one argmax or argmin of plain numbers, so that its body may run twice."""
+    effects = [i for i in instructions_of(stage.body) if isinstance(i, Store | Indirect | Reduce | Running)]
+    if len(effects) != 1 or not isinstance(effects[0], Reduce) or not stage.loops:
+        return False
+    extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
+    long = not isinstance(extent, int) or extent >= 64
+    return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
+
+
+def _linear(loops: Sequence[Loop]) -> Size:
+    """The linear index of an outer point."""
+    key: Size = 0
+    for loop in loops:
+        key = key * loop.extent + loop.variable
+    return key

@@ -1,0 +1,110 @@
+"""The memory plan: where each workspace buffer lies within the one block that a run allocates.
+
+What goes in: a `Program`. What comes out: an offset in bytes for every buffer of kind "workspace", and the size of
+the block; both may be symbolic.
+
+What holds: offsets are multiples of 64; two buffers overlap only if no step uses both and the uses of one all come
+before the uses of the other. Buffers of constant size are placed first fit; symbolic ones share a slot when the
+slot's size is proven to suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broadloom.fusion.handlers import accesses
+from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Program
+from broadloom.symbolic import Size, le, proves, smax
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Offsets by buffer name, in bytes, and the total."""
+
+    offsets: Mapping[str, Size]
+    total: Size
+
+
+def elements(layout: Layout) -> Size:
+    """How many elements from offset 0 a layout spans (strides are not negative).
+
+    >>> elements(Layout((3, 4), (4, 1))), elements(Layout((0, 4), (4, 1)))
+    (12, 0)
+    """
+    if any(s == 0 for s in layout.shape if isinstance(s, int)):
+        return 0
+    last: Size = layout.offset + 1
+    for size, stride in zip(layout.shape, layout.strides, strict=True):
+        # A symbolic size of 0 must not make the span negative.
+        last = last + (smax(size, 1) - 1) * stride
+    return last
+
+
+def buffers_of(step: Kernel | Extern) -> frozenset[str]:
+    """The buffers that a step reads or writes."""
+    if isinstance(step, Extern):
+        return frozenset(r.buffer for r in (*step.operands, *step.results))
+    return frozenset(a.buffer for stage in step.stages for a in accesses(stage.body))
+
+
+def plan_memory(program: Program) -> MemoryPlan:
+    """First fit over the intervals between first and last use."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, step in enumerate(program.steps):
+        for name in buffers_of(step):
+            first.setdefault(name, number)
+            last[name] = number
+    used = [b for b in program.buffers if b.kind == "workspace" and b.name in first]
+    used.sort(key=lambda b: first[b.name])
+    spans = {b.name: (first[b.name], last[b.name]) for b in used}
+    offsets: dict[str, Size] = {}
+    static = _place_static([b for b in used if isinstance(_bytes(b), int)], spans, offsets)
+    total = _place_symbolic([b for b in used if not isinstance(_bytes(b), int)], spans, offsets, static)
+    return MemoryPlan(offsets, total)
+
+
+def _bytes(buffer: Buffer) -> Size:
+    """The size of a buffer, rounded up to the alignment; never 0, so that addresses stay apart."""
+    size = elements(buffer.layout) * buffer.dtype.itemsize
+    if isinstance(size, int):
+        return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+    return (size + ALIGNMENT) // ALIGNMENT * ALIGNMENT
+
+
+def _place_static(buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], offsets: dict[str, Size]) -> int:
+    placed: list[tuple[int, int, tuple[int, int]]] = []  # start, end, span
+    for buffer in buffers:
+        size, (begin, end) = _bytes(buffer), spans[buffer.name]
+        assert isinstance(size, int)
+        at = 0
+        for start, stop, (other_begin, other_end) in sorted(placed):
+            if other_end < begin or end < other_begin:
+                continue
+            if at + size <= start:
+                break
+            at = max(at, stop)
+        offsets[buffer.name] = at
+        placed.append((at, at + size, (begin, end)))
+    return max((stop for _, stop, _ in placed), default=0)
+
+
+def _place_symbolic(
+    buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], offsets: dict[str, Size], base: int
+) -> Size:
+    slots: list[tuple[Size, Size, int]] = []  # offset, size, last step that uses it
+    total: Size = base
+    for buffer in buffers:
+        size, (begin, end) = _bytes(buffer), spans[buffer.name]
+        for k, (offset, room, busy) in enumerate(slots):
+            if busy < begin and (room is size or proves(le(size, room)) is True):
+                offsets[buffer.name], slots[k] = offset, (offset, room, end)
+                break
+        else:
+            offsets[buffer.name] = total
+            slots.append((total, size, end))
+            total = total + size
+    return total

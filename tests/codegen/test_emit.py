@@ -1,0 +1,175 @@
+"""Emitted scalars against the reference kernels of the op table: every op, every dtype with a cell, edge values."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from broadloom.codegen.emit import EMITTERS, has_cell
+from broadloom.codegen.vmath import FUNCTIONS
+from broadloom.dtypes import ALL, BY_NAME, DType, bool_, float32, int8
+from broadloom.errors import DTypeError
+from broadloom.ops.record import Op, Sample, Trait
+from broadloom.ops.sampling import edge_values, numbers, operand_dtypes
+from broadloom.ops.table import OPS
+from tests.codegen.loops import Array, Case, compile_loops, host_features, module_text
+
+POINTWISE = {name: op for name, op in OPS.items() if op.has(Trait.POINTWISE)}
+# Ops whose results may differ from NumPy's in the last places.
+MATH = frozenset(FUNCTIONS) - {"fmod"}
+# Where operands compare equal but are 0.0 and -0.0, NumPy's own loops differ in which one they return.
+TIES = frozenset(("maximum", "minimum", "fmax", "fmin", "clip"))
+
+
+def cases_of(op: Op) -> list[tuple[Case, Sample]]:
+    found = []
+    for sample in op.samples:
+        for dtypes in op.sample_dtypes:
+            operands = operand_dtypes(sample, dtypes)
+            try:
+                (dtype,) = op.result_dtypes(operands, sample.attrs)
+            except DTypeError:  # an empty cell: bitcast to another width
+                continue
+            found.append((Case(op.name, operands, dtype, dict(sample.attrs)), sample))
+    return found
+
+
+def operands_for(case: Case, sample: Sample, rng: np.random.Generator) -> list[Array]:
+    """Every combination of edge values, and random ones."""
+    edges = [edge_values(d) if d.kind != "c" else complex_edges(d) for d in case.operands]
+    if len(case.operands) == 3:
+        edges = [e[rng.permutation(len(e))[:7]] for e in edges]
+    grid = [np.array(column) for column in zip(*itertools.product(*edges), strict=True)]
+    random = [numbers((200,), d, rng, low=sample.low, high=sample.high) for d in case.operands]
+    wide = [_wide(d, rng) for d in case.operands]
+    parts = [np.concatenate(p) for p in zip(grid, random, wide, strict=True)]
+    if case.op == "pow" and case.operands[0].kind == "i":  # NumPy raises on negative exponents
+        parts[1] = np.abs(parts[1]) & np.iinfo(parts[1].dtype).max
+    return parts
+
+
+def complex_edges(dtype: DType) -> Array:
+    part = edge_values(BY_NAME["float32" if dtype.bits == 64 else "float64"])
+    result = np.empty((len(part), len(part)), dtype.numpy)
+    result.real, result.imag = part[:, None], part[None, :]
+    return result.ravel()
+
+
+def _wide(dtype: DType, rng: np.random.Generator) -> Array:
+    """Any bit pattern."""
+    raw = rng.integers(0, 256, 100 * dtype.itemsize, dtype=np.uint8)
+    return (raw[:100] & 1).astype(bool) if dtype is bool_ else raw.view(dtype.numpy)
+
+
+def steps_apart(got: Array, expected: Array) -> Array:
+    """How many representable values lie between two real float arrays; nan beside nan is 0."""
+    signed = {2: np.int16, 4: np.int32, 8: np.int64}[got.dtype.itemsize]
+    order = [np.where(b < 0, np.iinfo(signed).min - b, b) for b in (got.view(signed), expected.view(signed))]
+    unsigned = np.dtype(f"u{got.dtype.itemsize}")
+    apart = (np.maximum(*order) - np.minimum(*order)).view(unsigned).astype(np.float64)  # wraps to the right distance
+    return np.where((got != got) & (expected != expected), 0.0, apart)
+
+
+def assert_same(case: Case, operands: list[Array], got: Array, expected: Array) -> None:
+    assert got.dtype == expected.dtype
+    if got.dtype.kind in "biu":
+        wrong = got != expected
+    elif got.dtype.kind == "c":
+        wrong = _complex_wrong(case, operands, got, expected)
+    else:
+        inexact = case.op in MATH or (case.operands[0].kind == "c" and case.op == "abs")
+        allowed = 0.0 if not inexact else 1.0 if got.dtype.itemsize == 2 else 5.0
+        apart = steps_apart(got, expected)
+        if case.op in TIES:
+            apart = np.where(got == expected, 0.0, apart)
+        wrong = ~(apart <= allowed) & ~_excused(case, operands, got, expected)
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        given = ", ".join(repr(x[at]) for x in operands)
+        pytest.fail(f"{case}: {wrong.sum()} wrong; at ({given}) got {got[at]!r}, expected {expected[at]!r}")
+
+
+def _excused(case: Case, operands: list[Array], got: Array, expected: Array) -> Array:
+    """Where the reference itself is off: sums that cancel in logaddexp, the far tail of SciPy's erfc."""
+    scale = {"erfc": [expected], "logaddexp": operands}.get(case.op)
+    if scale is None:
+        return np.zeros(got.shape, bool)
+    size = np.max(np.abs(np.array(scale, np.float64)), axis=0)
+    factor = 5.0 if case.op == "logaddexp" else 400.0
+    eps = float(ml_dtypes.finfo(got.dtype).eps)
+    with np.errstate(all="ignore"):
+        return np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= factor * eps * size
+
+
+def _complex_wrong(case: Case, operands: list[Array], got: Array, expected: Array) -> Array:
+    """Complex products and functions are compared by distance, on moderate operands; the rest part by part."""
+    part = got.real.dtype
+    if case.op not in MATH and case.op not in ("multiply", "square", "sqrt", "divide", "reciprocal", "sign"):
+        parts = [(got.real, expected.real), (got.imag, expected.imag)]
+        ties = case.op in TIES
+        return np.any([~((steps_apart(g.copy(), e.copy()) == 0) | (ties & (g == e))) for g, e in parts], axis=0)
+    sizes = [np.maximum(np.abs(x.real), np.abs(x.imag)) for x in operands]
+    least = [np.minimum(np.abs(x.real), np.abs(x.imag)) for x in operands]
+    moderate = np.all([(s < 30) & (s > 1e-3) & ((m == 0) | (m > 1e-3)) for s, m in zip(sizes, least, strict=True)], 0)
+    moderate &= np.isfinite(expected)
+    eps = float(np.finfo(part).eps)
+    limit = eps * (400.0 if case.op == "pow" else 16.0)
+    with np.errstate(all="ignore"):
+        return moderate & ~(np.abs(got - expected) <= limit * np.abs(expected))
+
+
+def references(case: Case, op: Op, operands: list[Array]) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(op.reference(*operands, **case.attrs))
+
+
+def test_every_pointwise_op_has_a_row() -> None:
+    assert set(EMITTERS) == set(POINTWISE)
+
+
+@pytest.mark.parametrize("name", sorted(POINTWISE))
+def test_every_cell_has_an_emitter(name: str) -> None:
+    op = POINTWISE[name]
+    cells = {operand_dtypes(op.samples[0], d)[-1] for d in op.sample_dtypes}
+    emitted = {d for d in ALL if has_cell(name, [d])}
+    assert cells <= emitted
+    assert {d.kind for d in cells} == {d.kind for d in emitted}  # 16-bit floats come with the wider ones
+
+
+@pytest.mark.parametrize("name", sorted(POINTWISE))
+def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
+    op = POINTWISE[name]
+    cases = cases_of(op)
+    for (case, sample), function in zip(cases, compile_loops([c for c, _ in cases]), strict=True):
+        operands = operands_for(case, sample, rng)
+        assert_same(case, operands, function(*operands), references(case, op, operands))
+
+
+def test_agrees_without_fused_multiply_add_or_half_conversion(rng: np.random.Generator) -> None:
+    names = ("add", "cast", "floor_divide", "remainder", "fmod", "floor", "ceil", "trunc", "round", "pow", "erfc")
+    chosen = [
+        (case, sample)
+        for name in names
+        for case, sample in cases_of(POINTWISE[name])
+        if case.operands[0].kind == "f" and case.dtype.kind == "f"
+    ]
+    plain = host_features() - {"fma", "sse4.1", "f16c"}
+    for (case, sample), function in zip(chosen, compile_loops([c for c, _ in chosen], plain), strict=True):
+        operands = operands_for(case, sample, rng)
+        assert_same(case, operands, function(*operands), references(case, POINTWISE[case.op], operands))
+
+
+def test_an_empty_cell_is_refused() -> None:
+    with pytest.raises(DTypeError, match="no code for subtract on bool, bool"):
+        module_text([Case("subtract", (bool_, bool_), bool_)])
+    with pytest.raises(DTypeError, match="no code for matmul"):
+        module_text([Case("matmul", (float32, float32), float32)])
+
+
+def test_negative_integer_powers_are_the_integer_part() -> None:
+    (function,) = compile_loops([Case("pow", (int8, int8), int8)])
+    base, exponent = np.array([2, 1, -1, -1, 0], np.int8), np.array([-1, -3, -3, -4, -1], np.int8)
+    assert function(base, exponent).tolist() == [0, 1, -1, 1, 0]
