@@ -331,7 +331,11 @@ def _callable(c: Context, v: Value) -> Value:
 def _round(c: Context, v: Value, digits: Value = None) -> Value:
     v, digits = realise(c, v), realise(c, digits)
     if isinstance(v, ArrayHandle):
-        return frontend(c, "round(array)", FUNCTIONS[np.round], [v, 0 if digits is None else digits], {})
+        if not v.numpy_scalar:
+            c.raises("round(array)", "TypeError: type numpy.ndarray doesn't define __round__ method")
+        if digits is None:
+            _data(c, "round(scalar)", "Python rounds it to an int")
+        return frontend(c, "round(scalar)", FUNCTIONS[np.round], [v, digits], {})
     if isinstance(v, Expr):
         return v
     return _convert(c, round, v, *([] if digits is None else [digits]))

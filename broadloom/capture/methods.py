@@ -217,15 +217,13 @@ def _remove(c: Context, v: ListValue, item: Value) -> None:
 
 def _index(c: Context, v: ListValue | TupleValue, item: Value) -> int:
     for i, x in enumerate(v.items):
-        if operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)):
+        if operators.is_equal(c, x, item):
             return i
     c.raises("index", "ValueError: not in the sequence")
 
 
 def _count(c: Context, v: ListValue | TupleValue, item: Value) -> int:
-    return sum(
-        operators.is_same(c, x, item) or operators.truth(c, operators.compare(c, "==", x, item)) for x in v.items
-    )
+    return sum(operators.is_equal(c, x, item) for x in v.items)
 
 
 def _copy_list(c: Context, v: ListValue) -> ListValue:

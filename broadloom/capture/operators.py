@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.capture import numbers
-from broadloom.capture.attributes import class_function
+from broadloom.capture.attributes import class_entry, class_function
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, is_array
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
@@ -64,10 +64,10 @@ _SWAPPED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 def binary(c: Context, op: str, a: Value, b: Value) -> Value:
     """`a op b`."""
     a, b = realise(c, a), realise(c, b)
-    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
-        return _array(c, op, a, b)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
+    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
+        return _array(c, op, a, b)
     if isinstance(a, np.generic) or isinstance(b, np.generic):
         return _array(c, op, a, b) if not (is_constant(a) and is_constant(b)) else _python(c, op, a, b)
     if numbers.is_number(a) and numbers.is_number(b):
@@ -145,6 +145,8 @@ def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
     """The operator methods of user classes."""
     names = COMPARISONS if op in COMPARISONS else METHODS
     right = f"__{COMPARISONS[_SWAPPED[op]]}__" if op in COMPARISONS else f"__r{METHODS[op]}__"
+    if is_array(a) and (not isinstance(b, InstanceValue) or class_entry(b, "__array_ufunc__") is not None):
+        return _array(c, op, a, b)  # NumPy takes the operation, unless the class declines it
     for receiver, other, name in ((a, b, f"__{names[op]}__"), (b, a, right)):
         if isinstance(receiver, InstanceValue):
             method = class_function(c, receiver, name)
@@ -211,10 +213,10 @@ def unary(c: Context, op: str, a: Value) -> Value:
 def compare(c: Context, op: str, a: Value, b: Value) -> Value:
     """`a op b` for a comparison."""
     a, b = realise(c, a), realise(c, b)
-    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
-        return _array(c, op, a, b)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
+    if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
+        return _array(c, op, a, b)
     if numbers.is_number(a) and numbers.is_number(b) and (numbers.is_runtime(a) or numbers.is_runtime(b)):
         return numbers.compare(c, op, a, b)  # type: ignore[arg-type]
     if isinstance(a, TupleValue | ListValue) and type(a) is type(b):
@@ -250,14 +252,21 @@ def _equal(c: Context, a: Value, b: Value) -> Any:
 def _sequences(c: Context, op: str, a: Any, b: Any) -> Value:
     """Sequences compare by their first differing items; `==` of lengths first."""
     if op in ("==", "!="):
-        same = len(a.items) == len(b.items) and all(
-            is_same(c, x, y) or truth(c, compare(c, "==", x, y)) for x, y in zip(a.items, b.items, strict=True)
-        )
+        same = len(a.items) == len(b.items) and all(is_equal(c, x, y) for x, y in zip(a.items, b.items, strict=True))
         return same is (op == "==")
     for x, y in zip(a.items, b.items, strict=False):
-        if not (is_same(c, x, y) or truth(c, compare(c, "==", x, y))):
+        if not is_equal(c, x, y):
             return compare(c, op, x, y)
     return numbers.arithmetic(op, len(a.items), len(b.items))
+
+
+def is_equal(c: Context, a: Value, b: Value) -> bool:
+    """`a is b or a == b`, as containers compare."""
+    a, b = realise(c, a), realise(c, b)
+    if a is b:
+        return True
+    runtime = isinstance(a, Expr | Number) or isinstance(b, Expr | Number)
+    return (not runtime and is_same(c, a, b)) or truth(c, compare(c, "==", a, b))
 
 
 def is_same(c: Context, a: Value, b: Value) -> bool:
@@ -304,7 +313,7 @@ def contains(c: Context, item: Value, container: Value) -> bool:
     if isinstance(container, SetValue):
         return _plain(c, item) in container.items
     if isinstance(container, TupleValue | ListValue):
-        return any(is_same(c, x, item) or truth(c, compare(c, "==", x, item)) for x in container.items)
+        return any(is_equal(c, x, item) for x in container.items)
     if isinstance(container, str | bytes | range):
         try:
             return _plain(c, item) in container

@@ -63,8 +63,10 @@ def bind_symbols(inputs: Sequence[Input], arguments: Sequence[Any]) -> dict[Symb
         if array.ndim != declared.type.ndim:
             raise ShapeError(f"input {declared.name}: axes", got=array.ndim, allowed=str(declared.type.ndim))
         pairs += [(declared, size, n) for size, n in zip(declared.type.shape, array.shape, strict=True)]
+        # a size as the stride of a contiguous axis is not read off: NumPy's strides of empty arrays are arbitrary
         strides = zip(declared.strides, array.strides, strict=True)
-        pairs += [(declared, s, n // array.itemsize) for s, n in strides if isinstance(s, Symbol)]
+        own = set(declared.type.shape)
+        pairs += [(declared, s, n // array.itemsize) for s, n in strides if isinstance(s, Symbol) and s not in own]
     for _, size, actual in pairs:
         if isinstance(size, Symbol):
             bindings.setdefault(size, actual)

@@ -44,6 +44,15 @@ def contraction(name: str, signature: str, function: Callable[..., Any], shapes:
     )
 
 
+def _matvec(x: Array, y: Array) -> Array:
+    return np.asarray(np.matmul(x, y[..., np.newaxis])[..., 0])
+
+
+def _vecmat(x: Array, y: Array) -> Array:
+    row = np.conj(x) if x.dtype.kind == "c" else x
+    return np.asarray(np.matmul(row[..., np.newaxis, :], y)[..., 0, :])
+
+
 def _outer(x: Array, y: Array) -> Array:
     return np.asarray(x[..., :, np.newaxis] * y[..., np.newaxis, :])
 
@@ -51,8 +60,8 @@ def _outer(x: Array, y: Array) -> Array:
 OPS = (
     contraction("matmul", "(m,n),(n,p)->(m,p)", np.matmul, (((2, 3), (3, 4)), ((1, 0), (0, 2)), ((0, 2), (2, 3))),
                 "Matrix by matrix."),
-    contraction("matvec", "(m,n),(n)->(m)", np.matvec, (((2, 3), (3,)), ((2, 0), (0,))), "Matrix by vector."),
-    contraction("vecmat", "(n),(n,p)->(p)", np.vecmat, (((3,), (3, 2)), ((0,), (0, 2))),
+    contraction("matvec", "(m,n),(n)->(m)", _matvec, (((2, 3), (3,)), ((2, 0), (0,))), "Matrix by vector."),
+    contraction("vecmat", "(n),(n,p)->(p)", _vecmat, (((3,), (3, 2)), ((0,), (0, 2))),
                 "Vector by matrix; a complex vector is conjugated."),
     contraction("vecdot", "(n),(n)->()", np.vecdot, (((3,), (3,)), ((0,), (0,))),
                 "Inner product; a complex first operand is conjugated."),

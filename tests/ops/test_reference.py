@@ -11,9 +11,10 @@ import pytest
 import scipy.linalg
 import scipy.special
 
-from broadloom.dtypes import from_numpy
+from broadloom.dtypes import ALL, from_numpy
 from broadloom.errors import DTypeError, ShapeError
 from broadloom.ops.infer import complete, infer
+from broadloom.ops.record import Trait
 from broadloom.ops.sampling import LOOP_SHAPES, operands
 from broadloom.ops.table import OPS
 from tests.ops.comparing import assert_same, reorders
@@ -22,6 +23,10 @@ NUMPY_NAMES = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
     "atan2": "arctan2", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "pow": "power",
 }  # fmt: skip
+
+
+NUMPY_UFUNCS = {"abs": np.absolute, "conj": np.conjugate, "round": np.rint, "bitwise_invert": np.invert}
+NOT_UFUNCS = {"erf", "erfc", "real", "imag", "clip", "cast", "bitcast", "where", "complex"}
 
 
 def through_float32(function):
@@ -181,6 +186,16 @@ ORACLES = {
 }
 
 
+def loop_dtypes(op, dtype):
+    """The dtypes of the loop that NumPy's function runs for operands of one dtype, the result last; None: refused."""
+    arity = op.arity
+    function = NUMPY_UFUNCS.get(op.name) or getattr(np, NUMPY_NAMES.get(op.name, op.name))
+    try:
+        return function.resolve_dtypes((dtype.numpy,) * arity + (None,))
+    except TypeError:
+        return None
+
+
 def own_value(op):
     """`cast` alone defines values that NumPy leaves to the machine; its test stands in test_semantics."""
     return op.name == "cast"
@@ -232,3 +247,40 @@ def test_reference_is_numpys_function(op, request, rng):
         for dtypes in op.sample_dtypes:
             for pair in loops:
                 check(op, sample, dtypes, pair, rng)
+
+
+UFUNC_OPS = [op for op in OPS.values() if op.has(Trait.POINTWISE) and op.name not in NOT_UFUNCS]
+
+
+@pytest.mark.parametrize("op", UFUNC_OPS, ids=str)
+def test_a_cell_is_filled_where_numpy_has_a_loop(op):
+    for dtype in ALL:
+        found = loop_dtypes(op, dtype)
+        own = found is not None and all(d == dtype.numpy for d in found[:-1])
+        if op.name == "round" and dtype.is_integer:
+            own = True  # np.round keeps integers, np.rint has no loop for them
+        assert own == (dtype not in op.empty), f"{op} x {dtype}: NumPy runs {found}"
+        if own and op.name != "round":
+            (result,) = op.result_dtypes((dtype,) * op.arity, {})
+            assert result.numpy == found[-1]
+
+
+def strided(array, rng):
+    """The same values at other strides: every second element of a larger array, some axes backwards."""
+    room = np.zeros([2 * n for n in array.shape], array.dtype)
+    view = room[tuple(slice(None, None, int(rng.choice([-2, 2]))) for _ in array.shape)]
+    view[...] = array
+    return view
+
+
+@pytest.mark.parametrize("op", [op for op in OPS.values() if op.samples[0].core_shapes], ids=str)
+def test_strides_of_operands_mean_nothing(op, rng):
+    dtypes = op.sample_dtypes[len(op.sample_dtypes) // 2]
+    for sample in op.samples:
+        if op.name in ("bitcast", "view_dtype") and sample.attrs["dtype"].itemsize != dtypes[0].itemsize:
+            continue
+        arrays = operands(sample, dtypes, rng, LOOP_SHAPES[-1], edges=not reorders(op))
+        expected, got = (op.reference(*a, **sample.attrs) for a in (arrays, [strided(x, rng) for x in arrays]))
+        pairs = zip(got, expected, strict=True) if isinstance(got, tuple) else [(got, expected)]
+        for a, b in pairs:
+            assert_same(op, a, b)

@@ -1,0 +1,70 @@
+"""Compile times, each in a process of its own: `python -m benchmarks.first_call chain 100` prints seconds as JSON.
+
+`import`: of the package. `chain N`: the first call of N elementwise ops. The cache folder comes from the environment,
+so that the caller chooses between cold and warm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CHAINS = (10, 100, 1000, 2000)
+
+
+def chain_source(count: int) -> str:
+    """A function of `count` elementwise ops, no two of which are the same expression."""
+    steps = [f"    x = {('x * y', 'x + y', 'x - 0.25', 'np.sin(x)', 'np.maximum(x, -y)')[k % 5]}" for k in range(count)]
+    return "\n".join(["def chain(x, y):", *steps, "    return x"])
+
+
+def measure_chain(count: int) -> dict[str, float]:
+    """Seconds of import, of the first call and of the second."""
+    start = time.perf_counter()
+    import numpy as np  # noqa: PLC0415  # the import is what is timed
+
+    numpy_done = time.perf_counter()
+    import broadloom as bl  # noqa: PLC0415
+
+    imported = time.perf_counter()
+    namespace: dict[str, object] = {"np": np}
+    exec(compile(chain_source(count), "<chain>", "exec"), namespace)
+    function = bl.compile(namespace["chain"])
+    x, y = np.linspace(0.1, 0.9, 1000), np.linspace(0.5, 0.7, 1000)
+    made = time.perf_counter()
+    function(x, y)
+    first = time.perf_counter()
+    function(x, y)
+    second = time.perf_counter()
+    return {
+        "numpy": numpy_done - start,
+        "import": imported - numpy_done,
+        "first": first - made,
+        "second": second - first,
+    }
+
+
+def in_new_process(count: int, cache: Path) -> dict[str, float]:
+    """`measure_chain` in a fresh interpreter with the given cache folder."""
+    environment = {**os.environ, "BROADLOOM_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", "benchmarks.first_call", str(count)]
+    seconds: dict[str, float] = json.loads(subprocess.check_output(command, env=environment, cwd=ROOT))
+    return seconds
+
+
+def cold_and_warm(count: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Two new processes with one cache folder, which is empty for the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o700)
+        cache = Path(folder) / "cache"
+        return in_new_process(count, cache), in_new_process(count, cache)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_chain(int(sys.argv[1]))))
