@@ -25,18 +25,9 @@ from broadloom.symbolic.expr import (
 from broadloom.symbolic.ranges import Range, nonnegative, positive, range_of
 from broadloom.symbolic.relations import Relation, eq, ge, gt, le, lt, ne, proves
 from broadloom.symbolic.shape_env import ShapeEnv
-from broadloom.symbolic.simplify import (
-    coefficient,
-    evaluate,
-    exact_quotient,
-    floordiv,
-    free_symbols,
-    mod,
-    smax,
-    smin,
-    substitute,
-)
+from broadloom.symbolic.simplify import exact_quotient, floordiv, mod, smax, smin
 from broadloom.symbolic.text import parse
+from broadloom.symbolic.walk import coefficient, evaluate, free_symbols, substitute
 
 __all__ = [
     "Add",

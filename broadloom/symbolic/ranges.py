@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broadloom.symbolic import simplify
+from broadloom.symbolic import simplify, walk
 from broadloom.symbolic.expr import (
     Add,
     Expr,
@@ -261,13 +261,13 @@ def _depth(atom: Size) -> int:
         return 0
     if isinstance(atom, Symbol):
         return 1 + _depth(atom.hi) if isinstance(atom.hi, Expr) else 0
-    return 1 + max((_depth(s) for s in simplify.free_symbols(atom)), default=0)
+    return 1 + max((_depth(s) for s in walk.free_symbols(atom)), default=0)
 
 
 def split_atom(e: Expr, atom: Expr) -> tuple[Size, Size] | None:
     """(stride, rest) with ``e = stride * atom + rest``, `atom` a factor at most once in each term and free of the
     other factors; else None."""
-    inside = simplify.free_symbols(atom)
+    inside = walk.free_symbols(atom)
     stride: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}
     terms, constant = split_terms(e)
@@ -275,7 +275,7 @@ def split_atom(e: Expr, atom: Expr) -> tuple[Size, Size] | None:
     for monomial, coefficient in terms:
         factors = factors_of(monomial)
         count = factors.count(atom)
-        if count == 0 and isinstance(atom, Symbol) and inside & simplify.free_symbols(monomial):
+        if count == 0 and isinstance(atom, Symbol) and inside & walk.free_symbols(monomial):
             return None
         if count > 1:
             return None
@@ -287,7 +287,7 @@ def split_atom(e: Expr, atom: Expr) -> tuple[Size, Size] | None:
             unit = coefficient
             continue
         cofactor = monomial_of(others)
-        if isinstance(atom, Symbol) and inside & simplify.free_symbols(cofactor):
+        if isinstance(atom, Symbol) and inside & walk.free_symbols(cofactor):
             return None
         stride[cofactor] = coefficient
     return from_terms(stride, unit), from_terms(rest, constant)
@@ -365,10 +365,10 @@ def _shift(e: Expr) -> Size:
     whose factors are bounded away from 0 lose their negative terms: m*n - n with m >= 1 becomes m'*n."""
     moved: dict[Symbol, Size] = {
         s: add(Symbol(s.name, 0, None if s.hi is None else s.hi - s.lo), s.lo)
-        for s in simplify.free_symbols(e)
+        for s in walk.free_symbols(e)
         if s.lo != 0 and not isinstance(s.hi, Expr)
     }
-    return simplify.substitute(e, moved) if moved else e
+    return walk.substitute(e, moved) if moved else e
 
 
 def positive(e: Size, context: Size = 0) -> bool:
@@ -398,11 +398,11 @@ def positive(e: Size, context: Size = 0) -> bool:
 def _with_bounds(context: Expr) -> list[Symbol]:
     """The symbols of an expression, and those of their bounds, in a fixed order."""
     found: dict[Symbol, None] = {}
-    waiting = list(simplify.free_symbols(context))
+    waiting = list(walk.free_symbols(context))
     while waiting:
         symbol = waiting.pop()
         if symbol not in found:
             found[symbol] = None
             if isinstance(symbol.hi, Expr):
-                waiting.extend(simplify.free_symbols(symbol.hi))
+                waiting.extend(walk.free_symbols(symbol.hi))
     return sorted(found, key=lambda s: s._key)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from broadloom.symbolic.expr import Expr, Size, Symbol, from_terms, split_terms, sub
 from broadloom.symbolic.ranges import nonnegative, range_of
-from broadloom.symbolic.simplify import evaluate, free_symbols, substitute
+from broadloom.symbolic.walk import evaluate, free_symbols, substitute
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 

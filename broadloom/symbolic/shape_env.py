@@ -12,7 +12,7 @@ from __future__ import annotations
 from broadloom.errors import Location
 from broadloom.symbolic.expr import Expr, Size, Symbol
 from broadloom.symbolic.relations import Relation, proves
-from broadloom.symbolic.simplify import evaluate, free_symbols, substitute
+from broadloom.symbolic.walk import evaluate, free_symbols, substitute
 
 
 class ShapeEnv:

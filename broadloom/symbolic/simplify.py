@@ -1,4 +1,4 @@
-"""Rules for division, remainder, minimum and maximum, and what walks an expression: substitution, evaluation.
+"""Rules for division, remainder, minimum and maximum.
 
 What goes in: `Size`s. What comes out: a `Size` with the same value for all values of the symbols within their
 bounds. A node is built only where no rule applies, so building it again from its operands gives the same node.
@@ -14,17 +14,13 @@ from math import gcd
 
 from broadloom.symbolic import ranges
 from broadloom.symbolic.expr import (
-    Add,
     Expr,
     FloorDiv,
     Max,
     Min,
     Mod,
-    Mul,
     Size,
-    Symbol,
     _intern,
-    _set,
     add,
     as_size,
     factors_of,
@@ -40,7 +36,6 @@ from broadloom.symbolic.expr import (
 
 _DIVISIONS: dict[tuple[Size, Size], Size] = {}
 _REMAINDERS: dict[tuple[Size, Size], Size] = {}
-_EMPTY: frozenset[Symbol] = frozenset()
 _LONGEST_DIVISION = 64
 
 
@@ -50,6 +45,7 @@ _LONGEST_DIVISION = 64
 def floordiv(a: Size, b: Size) -> Size:
     """``a // b``. Raises ZeroDivisionError for b = 0.
 
+    >>> from broadloom.symbolic import Symbol
     >>> n = Symbol("n"); i = Symbol("i"); j = Symbol("j", 0, n - 1)
     >>> floordiv(i * n + j, n)
     i
@@ -67,6 +63,7 @@ def floordiv(a: Size, b: Size) -> Size:
 def mod(a: Size, b: Size) -> Size:
     """``a % b``. Raises ZeroDivisionError for b = 0.
 
+    >>> from broadloom.symbolic import Symbol
     >>> n = Symbol("n"); i = Symbol("i"); j = Symbol("j", 0, n - 1)
     >>> mod(i * n + j, n)
     j
@@ -349,6 +346,7 @@ def join_quotient_and_remainder(terms: Mapping[Expr, int], monomial: Expr) -> Si
 def smin(*sizes: Size) -> Size:
     """The smallest of one or more sizes.
 
+    >>> from broadloom.symbolic import Symbol
     >>> n = Symbol("n")
     >>> smin(n, n + 1, 8)
     min(8, n)
@@ -359,6 +357,7 @@ def smin(*sizes: Size) -> Size:
 def smax(*sizes: Size) -> Size:
     """The largest of one or more sizes.
 
+    >>> from broadloom.symbolic import Symbol
     >>> smax(Symbol("n"), 0)
     n
     """
@@ -395,93 +394,3 @@ def _extremum(kind: type[Min] | type[Max], sizes: tuple[Size, ...]) -> Size:
 
 def _never_wins(kind: type[Min] | type[Max], size: Size, other: Size) -> bool:
     return ranges.nonnegative(sub(size, other) if kind is Min else sub(other, size))
-
-
-# ---- walks ------------------------------------------------------------------------------------------------------
-
-
-def free_symbols(e: Size) -> frozenset[Symbol]:
-    """The symbols that occur in `e`; symbols in the bounds of symbols do not count."""
-    if not isinstance(e, Expr):
-        return _EMPTY
-    if e._free is None:
-        if isinstance(e, Symbol):
-            return frozenset((e,))  # not kept: a node that holds itself would never be freed
-        parts = [m for m, _ in e.terms] if isinstance(e, Add) else e.args
-        _set(e, "_free", frozenset().union(*(free_symbols(p) for p in parts)))
-    found = e._free
-    assert found is not None
-    return found
-
-
-def substitute(e: Size, values: Mapping[Symbol, Size]) -> Size:
-    """`e` with symbols replaced, all at once; bounds of the symbols that stay are not touched.
-
-    >>> n, m = Symbol("n"), Symbol("m")
-    >>> substitute(n * m + n, {n: m + 1, m: 2})
-    3*m + 3
-    """
-    if not isinstance(e, Expr) or free_symbols(e).isdisjoint(values):
-        return as_size(e)
-    return _substitute(e, values, {})
-
-
-def _substitute(e: Size, values: Mapping[Symbol, Size], done: dict[Expr, Size]) -> Size:
-    if not isinstance(e, Expr):
-        return e
-    if isinstance(e, Symbol):
-        return as_size(values.get(e, e))
-    if e in done:
-        return done[e]
-    if free_symbols(e).isdisjoint(values):
-        return e
-    result: Size
-    if isinstance(e, Add):
-        result = total([*(mul(c, _substitute(m, values, done)) for m, c in e.terms), e.constant])
-    elif isinstance(e, Mul):
-        result = e.coefficient
-        for factor in e.factors:
-            result = mul(result, _substitute(factor, values, done))
-    else:
-        operands = [_substitute(o, values, done) for o in e.args]
-        if isinstance(e, FloorDiv):
-            result = floordiv(*operands)
-        elif isinstance(e, Mod):
-            result = mod(*operands)
-        else:
-            result = smin(*operands) if isinstance(e, Min) else smax(*operands)
-    done[e] = result
-    return result
-
-
-def evaluate(e: Size, values: Mapping[Symbol, int]) -> int:
-    """The value of `e`. Raises KeyError for a symbol without a value, ZeroDivisionError where a divisor is 0."""
-    if not isinstance(e, Expr):
-        return e
-    if isinstance(e, Symbol):
-        return values[e]
-    if isinstance(e, Add):
-        return e.constant + sum(c * evaluate(m, values) for m, c in e.terms)
-    if isinstance(e, Mul):
-        result = e.coefficient
-        for factor in e.factors:
-            result *= evaluate(factor, values)
-        return result
-    operands = [evaluate(o, values) for o in e.args]
-    if isinstance(e, FloorDiv):
-        return operands[0] // operands[1]
-    if isinstance(e, Mod):
-        return operands[0] % operands[1]
-    return min(operands) if isinstance(e, Min) else max(operands)
-
-
-def coefficient(e: Size, symbol: Symbol) -> tuple[Size, Size] | None:
-    """(stride, rest) with ``e = stride * symbol + rest``, both free of `symbol`; None when e is not affine in it.
-
-    >>> n = Symbol("n"); i = Symbol("i"); j = Symbol("j")
-    >>> coefficient(i * n + 2 * j, i)
-    (n, 2*j)
-    """
-    if not isinstance(e, Expr) or symbol not in free_symbols(e):
-        return 0, e
-    return ranges.split_atom(e, symbol)
