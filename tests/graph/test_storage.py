@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from broadloom import dtypes
 from broadloom.errors import ShapeError, VerifyError
@@ -35,9 +34,9 @@ def strides(x: np.ndarray) -> list[int]:
     return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size else []
 
 
-@given(programs(), st.data())
-def test_random_programs_agree_with_numpy(program: Program, data: Any) -> None:
-    results = data.draw(st.lists(st.sampled_from(program.pairs), min_size=1, max_size=4))
+@given(programs())
+def test_random_programs_agree_with_numpy(program: Program) -> None:
+    results = program.rng.sample(program.pairs, min(len(program.pairs), 10))
     recorded = program.finish(results)
     verify(recorded.graph)
     arguments = [a.copy(order="K") for a in program.arguments]
