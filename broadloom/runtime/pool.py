@@ -19,9 +19,7 @@ they sleep. The text contains no address and links into a shared library as well
 
 from __future__ import annotations
 
-import os
-
-from broadloom.errors import CodegenError, OptionsError
+from broadloom.errors import CodegenError
 from broadloom.runtime.target import Target
 
 MAX_THREADS = 256
@@ -406,27 +404,3 @@ def pool_text(target: Target) -> str:
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"${name}", str(values[name]))
     return text
-
-
-def thread_count(setting: str | None = None) -> int:
-    """How many threads a call may use: `setting` (the value of BROADLOOM_NUM_THREADS) or one per CPU that this
-    process may run on.
-
-    >>> thread_count("3")
-    3
-    >>> thread_count() >= 1
-    True
-
-    Raises `OptionsError` when the setting is not a whole number from 1 to `MAX_THREADS`.
-    """
-    if setting is None or not setting.strip():
-        return min(MAX_THREADS, len(os.sched_getaffinity(0)))
-    try:
-        count = int(setting)
-    except ValueError:
-        count = 0
-    if not 1 <= count <= MAX_THREADS:
-        raise OptionsError(
-            "BROADLOOM_NUM_THREADS is not a number of threads", got=repr(setting), allowed=f"1 to {MAX_THREADS}"
-        )
-    return count

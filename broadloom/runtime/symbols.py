@@ -13,15 +13,17 @@ from collections.abc import Iterable
 from functools import cache
 
 from broadloom.errors import CodegenError
+from broadloom.lazy import cython_blas, cython_lapack
 
 BLAS_PREFIX = "bl_"
-_LIBRARIES = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
+_LIBRARIES = (cython_blas, cython_lapack)
 
 # Positions in NumPy's C-API table; they are part of its binary interface and do not move.
 NUMPY_API = {
     "PyArray_Type": 2,
     "PyArray_DescrFromType": 45,
     "PyArray_Scalar": 60,
+    "PyArray_ScalarAsCtype": 62,
     "PyArray_Return": 76,
     "PyArray_NewFromDescr": 94,
     "PyDataMem_SetHandler": 304,
@@ -71,9 +73,9 @@ def python_data(name: str) -> int:
 @cache
 def library_routine(name: str) -> int:
     """The address of a BLAS or LAPACK routine ("dgemm", "dgetrf"), Fortran-style pointer arguments, 32-bit ints."""
-    for module in _LIBRARIES:
+    for library in _LIBRARIES:
         try:
-            capsule = importlib.import_module(module).__pyx_capi__.get(name)
+            capsule = library.load().__pyx_capi__.get(name)
         except ImportError as error:
             raise CodegenError(
                 "BLAS and LAPACK come from SciPy, which cannot be imported", got=str(error), remedy="install scipy"

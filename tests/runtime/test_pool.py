@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from broadloom.errors import CodegenError, OptionsError
+from broadloom.errors import CodegenError
 from broadloom.runtime import native, pool
 from broadloom.runtime.link import link
 from broadloom.runtime.target import Target, emit_object, host, parse
@@ -176,14 +176,6 @@ def test_signals_reach_the_main_thread(kernels):
     finally:
         signal.signal(signal.SIGUSR1, old)
     assert seen == [True]
-
-
-def test_thread_count_setting():
-    assert pool.thread_count("5") == 5
-    assert pool.thread_count("") == pool.thread_count(None) == len(os.sched_getaffinity(0))
-    for wrong in ("0", "-1", "two", "1.5", "100000"):
-        with pytest.raises(OptionsError, match="BROADLOOM_NUM_THREADS"):
-            pool.thread_count(wrong)
 
 
 def test_a_platform_without_a_pool_is_named():
