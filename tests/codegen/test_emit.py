@@ -10,7 +10,7 @@ import pytest
 
 from broadloom.codegen.emit import EMITTERS, has_cell
 from broadloom.codegen.vmath import FUNCTIONS
-from broadloom.dtypes import ALL, BY_NAME, DType, bool_, float32, int8
+from broadloom.dtypes import ALL, BY_NAME, DType, bfloat16, bool_, float16, float32, float64, int8
 from broadloom.errors import DTypeError
 from broadloom.ops.record import Op, Sample, Trait
 from broadloom.ops.sampling import edge_values, numbers, operand_dtypes
@@ -173,3 +173,10 @@ def test_negative_integer_powers_are_the_integer_part() -> None:
     (function,) = compile_loops([Case("pow", (int8, int8), int8)])
     base, exponent = np.array([2, 1, -1, -1, 0], np.int8), np.array([-1, -3, -3, -4, -1], np.int8)
     assert function(base, exponent).tolist() == [0, 1, -1, 1, 0]
+
+
+def test_doubles_near_a_tie_round_as_numpys_do() -> None:
+    x = np.array([1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40])
+    cases = [Case("cast", (float64,), d, {"dtype": d}) for d in (float16, bfloat16)]
+    for case, function in zip(cases, compile_loops(cases), strict=True):
+        assert function(x).tobytes() == x.astype(case.dtype.numpy).tobytes()

@@ -5,7 +5,8 @@ What goes in: a value and its dtype, and the dtype wanted. What comes out: the v
 What holds, for floats outside the integer's range and nan: int64 and int32 give their smallest value; narrower
 signed and unsigned types take the low bits of the int32 value, uint32 of the int64 value; uint64 wraps negative
 values and gives 0 from 2**64 up and 2**63 for nan and below -2**63. nan is true. A complex loses its imaginary part.
-float16 and bfloat16 are rounded once, half to even, from float32 and float64; from integers by way of float32.
+float16 is rounded once, half to even, from float32 and float64; bfloat16 from float32, and from float64 by way of
+float32, as NumPy's bfloat16 is; both from integers by way of float32.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _float(x: Lane, source: DType, target: DType) -> Lane:
             return wide
         return wide.convert("fpext" if element == "double" else "fptrunc", element)
     if wide.element == "double":
-        wide = double_to_odd(wide)
+        wide = double_to_odd(wide) if target is float16 else wide.convert("fptrunc", "float")
     return narrow(wide, target)
 
 
