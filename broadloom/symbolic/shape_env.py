@@ -31,6 +31,7 @@ class ShapeEnv:
         self._names: set[str] = set()
         self._guards: dict[Relation, Location | None] = {}
         self._equal: dict[Symbol, Size] = {}
+        self._bounded: dict[Symbol, Size] = {}  # symbol -> the same under the bounds that guards give it
 
     def create(self, name: str, hint: int, lo: int = 0, *, source: object = None) -> Symbol:
         """A symbol in [lo, unbounded) whose value is `hint` at this capture. `source` says where the value comes
@@ -103,15 +104,36 @@ class ShapeEnv:
         if opposite in self._guards:
             return False
         known = proves(relation)
-        if known is None and self._equal:
-            known = proves(relation.substituted(self._equal))
+        for facts in (self._equal, self._bounded):
+            if known is None and facts:
+                relation = relation.substituted(facts)
+                if isinstance(relation, bool):
+                    return relation
         return known
 
     def _learn(self, guard: Relation) -> None:
-        """Use ``symbol == expression`` from now on: the later symbol is replaced."""
-        if guard.kind != "eq":
-            return
+        """Use a guard from now on: an equality to replace its later symbol, an inequality to bound its symbol."""
         lhs, rhs = self.simplify(guard.lhs), self.simplify(guard.rhs)
+        if guard.kind == "eq":
+            self._learn_equality(lhs, rhs)
+        for symbol, other in ((lhs, rhs), (rhs, lhs)):
+            if isinstance(symbol, Symbol) and isinstance(other, int):
+                self._learn_bound(symbol, other, guard.kind, symbol is lhs)
+
+    def _learn_bound(self, symbol: Symbol, constant: int, kind: str, first: bool) -> None:
+        narrowed = self._bounded.get(symbol, symbol)
+        if not isinstance(narrowed, Symbol) or isinstance(narrowed.hi, Expr):
+            return
+        lo, hi = narrowed.lo, narrowed.hi
+        if kind == "le" and first:
+            hi = constant if hi is None else min(hi, constant)
+        elif kind == "le":
+            lo = max(lo, constant)
+        elif kind == "ne":
+            lo += lo == constant
+        self._bounded[symbol] = Symbol(symbol.name, lo, hi)
+
+    def _learn_equality(self, lhs: Size, rhs: Size) -> None:
         order = {s: k for k, s in enumerate(self._hints)}
         pairs = [(a, b) for a, b in ((lhs, rhs), (rhs, lhs)) if isinstance(a, Symbol) and a not in free_symbols(b)]
         if not pairs:

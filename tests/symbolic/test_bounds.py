@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broadloom.errors import Location
 from broadloom.symbolic import (
@@ -171,6 +173,38 @@ def test_shape_env_uses_equalities() -> None:
     assert env.decide(eq(c, 2 * b), HERE) and env.decide(le(b, a), HERE) and not env.decide(lt(c, a), HERE)
     assert len(env.guards) == count
     assert env.hint(a * c) == 72
+
+
+def test_shape_env_uses_bounds_from_guards() -> None:
+    env = ShapeEnv()
+    a, b, c = env.create("a", 8), env.create("b", 5), env.create("c", 1)
+    assert env.decide(gt(a, 4), HERE) and env.decide(le(b, 10), HERE) and env.decide(ne(c, 0), HERE)
+    count = len(env.guards)
+    assert env.decide(ge(a, 2), HERE) and not env.decide(eq(a, 0), HERE) and env.decide(le(0, c - 1), HERE)
+    assert not env.decide(gt(b, 11), HERE) and env.decide(lt(b, 3 * a), HERE)
+    assert len(env.guards) == count
+    assert env.decide(gt(a, 6), HERE) and len(env.guards) == count + 1
+    assert env.decide(ge(a, 6), HERE) and len(env.guards) == count + 1
+    assert all(g.holds({a: 8, b: 5, c: 1}) for g in env.guards)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_shape_env_never_contradicts_its_hints(data: st.DataObject) -> None:
+    env = ShapeEnv()
+    values = data.draw(st.lists(st.integers(0, 6), min_size=2, max_size=4))
+    symbols = [env.fresh(v) for v in values]
+    sides = st.one_of(
+        st.sampled_from(symbols), st.integers(0, 7), st.builds(lambda a, b: a + b, *[st.sampled_from(symbols)] * 2)
+    )
+    hints = dict(zip(symbols, values, strict=True))
+    for _ in range(8):
+        relation = data.draw(st.sampled_from([eq, ne, lt, le, gt, ge]))(data.draw(sides), data.draw(sides))
+        expected = relation if isinstance(relation, bool) else relation.holds(hints)
+        assert env.decide(relation, None) == expected
+    assert all(g.holds(hints) for g in env.guards)
+    size = data.draw(sides)
+    assert env.hint(env.simplify(size)) == env.hint(size)
 
 
 def test_shape_env_refuses_nonsense() -> None:
