@@ -4,7 +4,8 @@ What goes in: the functions of the native runtime, the number of threads, the er
 What comes out: the `Context` structure that `bl_run` takes, `ArrayRecord` structures for its arguments, and an
 exception of the class and with the text that NumPy would use, followed by the op and the user's line.
 
-What holds: the layouts are the native ABI (version `ABI_VERSION`); a context belongs to one call and is not shared.
+What holds: the layouts are those of `codegen.abi`, version `ABI_VERSION`; a context belongs to one call and is not
+shared.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from broadloom.codegen import abi
+from broadloom.errors import CodegenError
+
 if TYPE_CHECKING:
     from broadloom.fusion.ir import Site
 
 ABI_VERSION = 1
 
-# Byte offsets, for code that is generated as text.
-CONTEXT_SIZE = 80
-THREADS_OFFSET, LOCK_OFFSET, SITE_OFFSET, KEY_OFFSET, PAYLOAD_OFFSET = 24, 32, 36, 40, 48
-ARRAY_SIZE = 32
 NO_SITE, NO_PLAN = -1, -2
 
 
@@ -54,22 +54,26 @@ class ArrayRecord(ctypes.Structure):
     )
 
 
-def exception(sites: Sequence[Site], site: int, payload: Sequence[int]) -> Exception:
-    """The exception for an error record.
+def exception(sites: Sequence[Site], code: int, site: int, payload: Sequence[int]) -> Exception:
+    """The exception for a run that returned `code` with an error record of `site` and `payload`.
 
     `payload`: for "index" the index as given and the size of the axis; for "linalg" the number of the first bad
-    matrix of a stack; for "memory" the bytes asked for.
+    matrix of a stack; without memory, the bytes asked for.
 
     >>> from broadloom.fusion.ir import Site
-    >>> exception([Site("index", "take", 0)], 0, [13, 10, 0, 0])
+    >>> exception([Site("index", "take", 0)], 1, 0, [13, 10, 0, 0])
     IndexError('index 13 is out of bounds for axis 0 with size 10 (in take)')
-    >>> exception([Site("linalg", "cholesky", -1)], 0, [4, 0, 0, 0])
+    >>> exception([Site("linalg", "cholesky", -1)], 1, 0, [4, 0, 0, 0])
     LinAlgError('Matrix is not positive definite (matrix 4 of the stack, in cholesky)')
-    >>> exception([], -1, [0, 0, 0, 0])
-    MemoryError('not enough memory for the workspace of a compiled function')
+    >>> exception([], 2, -1, [4096, 0, 0, 0])
+    MemoryError('not enough memory for the workspace of a compiled function: 4096 bytes asked for')
     """
+    if code == abi.OUT_OF_MEMORY:
+        return MemoryError(
+            f"not enough memory for the workspace of a compiled function: {payload[0]} bytes asked for"
+        )
     if not 0 <= site < len(sites):
-        return MemoryError("not enough memory for the workspace of a compiled function")
+        return CodegenError("a compiled function failed without saying where", got=f"code {code}, site {site}")
     where = sites[site]
     place = f"in {where.op}" if where.location is None else f"in {where.op} at {where.location}"
     match where.code:

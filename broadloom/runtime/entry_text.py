@@ -14,7 +14,7 @@ for CPython with the GIL and NumPy 2, and probed before use (`probe.py`).
 
 from __future__ import annotations
 
-from broadloom.runtime import context
+from broadloom.codegen import abi
 
 # Functions and objects that the text asks for, by where they come from.
 PYTHON_FUNCTIONS = (
@@ -1991,8 +1991,8 @@ def entry_text() -> str:
     objects = "".join(f"@{name} = external global i8\n" for name in (*PYTHON_OBJECTS, *NUMPY_OBJECTS))
     text = _DECLARATIONS + objects + _HELPERS + _FETCH + _GUARDS + _RUN + _WRAP + _ENTRY
     values = {f"T_{name}": i for i, name in enumerate(TABLE)} | {f"H_{name}": i for i, name in enumerate(HEADER)}
-    values |= {"DEPTH": RPN_DEPTH, "C_THREADS": context.THREADS_OFFSET, "C_SITE": context.SITE_OFFSET}
-    values |= {"C_PAYLOAD": context.PAYLOAD_OFFSET}
+    values |= {"DEPTH": RPN_DEPTH, "C_THREADS": abi.CTX_THREADS, "C_SITE": abi.ERROR_SITE}
+    values |= {"C_PAYLOAD": abi.ERROR_PAYLOAD}
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"${name}", str(values[name]))
     return text

@@ -45,8 +45,9 @@ def execute(spec: EntrySpec, frame: Frame) -> Any:
     releases = spec.release_elements is not None and elements >= spec.release_elements
     kind = ctypes.CFUNCTYPE if releases else ctypes.PYFUNCTYPE
     run = kind(*_RUN)(spec.library.address(spec.run))
-    if run(ctypes.addressof(ctx), inputs.address, filled.address):
-        raise context.exception(spec.sites, ctx.site, list(ctx.payload))
+    code = run(ctypes.addressof(ctx), inputs.address, filled.address)
+    if code:
+        raise context.exception(spec.sites, code, ctx.site, list(ctx.payload))
     symbols = {symbol: source.fetch(frame) for symbol, source in spec.symbols}
     return rebuild(spec.recipe, outputs, frame, symbols)
 

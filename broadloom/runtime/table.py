@@ -29,6 +29,7 @@ from broadloom.capture.recipe import (
     TupleResult,
     rebuild,
 )
+from broadloom.codegen import abi
 from broadloom.dtypes import bfloat16
 from broadloom.runtime import context, entry_text, native, python_entry, results
 from broadloom.runtime.binding import Parameters
@@ -401,7 +402,7 @@ def _reporter(spec: EntrySpec) -> Callable[..., None]:
     def report(code: int, site: int, *payload: int) -> None:
         if site == context.NO_PLAN:
             raise python_entry.plan_failure(spec, code)
-        raise context.exception(spec.sites, site, payload)
+        raise context.exception(spec.sites, code, site, payload)
 
     return report
 
@@ -453,9 +454,9 @@ def _frame(spec: EntrySpec, registers: int, recipe_words: int) -> dict[str, int]
     place("REGS", 8 * registers)
     place("OWNED", 8 * registers)
     place("OBJECTS", 8 * len(spec.outputs))
-    place("CTX", context.CONTEXT_SIZE)
-    place("INS", context.ARRAY_SIZE * len(spec.inputs))
-    place("OUTS", context.ARRAY_SIZE * len(spec.outputs))
+    place("CTX", abi.CTX_SIZE)
+    place("INS", abi.ARRAY_SIZE * len(spec.inputs))
+    place("OUTS", abi.ARRAY_SIZE * len(spec.outputs))
     at["ZEROED"] = end
     place("SCRATCH", 16 * (len(spec.inputs) + len(spec.outputs)))
     place("DIMS", 16 * sum(o.ndim for o in spec.outputs))

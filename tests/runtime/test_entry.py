@@ -588,7 +588,7 @@ def test_an_error_of_the_kernel_is_numpys_with_the_users_line(form):
     entry = make(form, plain, axpy_spec())
     bad = np.array([0, 1, -1.0, 4])
     for _ in range(3):
-        with pytest.raises(IndexError, match=r"^index 2 is out of bounds for axis 0 with size 4 \(in take at model.py:"):
+        with pytest.raises(IndexError, match=r"^index 2 is out of bounds for axis 0 with size 4 \(in take at model"):
             entry.call(bad, bad)
     assert entry.call(x3, y3).tolist() == [21, 42, 63]
 
