@@ -14,9 +14,9 @@ import numpy as np
 
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.indexing import take
+from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, cast, constant, is_symbolic, known_dtype, promote
-from broadloom.frontend.shaping import array_of, np_atleast_1d, np_atleast_2d, np_atleast_3d
+from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -72,7 +72,7 @@ def np_concatenate(
     where = shapes.axis_from_end(axis, parts[0].ndim)
     target = as_out(out)
     d = common_dtype(parts, dtype, casting)
-    result = r.op("concat", *(r.promote(p, d) for p in parts), axis=where)
+    result = shapes.join(r, [r.promote(p, d) for p in parts], where)
     return deliver(r, result, target, casting=casting)
 
 
@@ -95,7 +95,7 @@ def np_stack(
     d = common_dtype(parts, dtype, casting)
     place = where + parts[0].ndim + 1
     spread = [shapes.insert_axes(r, p, place) for p in parts]
-    result = r.op("concat", *(r.promote(p, d) for p in spread), axis=where)
+    result = shapes.join(r, [r.promote(p, d) for p in spread], where)
     return deliver(r, result, as_out(out), casting=casting)
 
 
@@ -312,7 +312,10 @@ def np_delete(r: Recorder, arr: object, obj: object, axis: object = None) -> Arr
     """`numpy.delete` of constant places."""
     x, where, n = _static_axis(r, arr, obj, axis, "np.delete")
     kept = _plain(np.delete, np.arange(n), obj)
-    return take(r, x, constant(r, kept), where)
+    if not isinstance(obj, (int, np.integer, slice)) and np.size(np.asarray(obj)) != 1:
+        # NumPy indexes by a mask here, and lays the result out as advanced indexing does.
+        return getitem(r, x, (*(slice(None),) * (where % x.ndim), kept))
+    return r.copy(take(r, x, constant(r, kept), where), "F" if is_fortran(x) else "C")
 
 
 def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: object = None) -> ArrayHandle:
@@ -328,7 +331,8 @@ def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: objec
     shape[where] = v.shape[0] if v.ndim else 1
     piece = shapes.expand(r, v, tuple(shape))
     before, after = shapes.cut(r, x, where, 0, at), shapes.cut(r, x, where, at, sub(n, at))
-    return r.op("concat", before, piece, after, axis=where)
+    joined = r.op("concat", before, piece, after, axis=where)
+    return r.copy(joined, "F" if is_fortran(x) else "C")
 
 
 def _static_axis(r: Recorder, arr: object, obj: object, axis: object, what: str) -> tuple[ArrayHandle, int, int]:

@@ -20,6 +20,7 @@ from broadloom.frontend.reductions import np_any
 from broadloom.frontend.shaping import array_of, converted, np_diagonal, order_of, permuted
 from broadloom.frontend.ufuncs import apply
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.order import copy_order
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, Size, floordiv, smax, smin, sub
 
@@ -66,7 +67,8 @@ def np_full(
     return filled(r, shape, fill_value, d, order)
 
 
-def _like(r: Recorder, a: object, value: object, dtype: object, order: object, shape: object) -> ArrayHandle:
+def full_like(r: Recorder, a: object, value: object, dtype: object, order: object, shape: object) -> ArrayHandle:
+    """A fresh array of one value with the dtype, shape and memory order of `a` unless they are given."""
     x = array_of(r, a)
     d = x.dtype if dtype is None else known_dtype(dtype)
     kind = order_of(order)
@@ -74,7 +76,9 @@ def _like(r: Recorder, a: object, value: object, dtype: object, order: object, s
         new = shapes.as_shape(shape)
         fortran = kind == "F" or (kind in "AK" and x.is_f_contiguous and not x.is_c_contiguous)
         if kind == "K" and len(new) == x.ndim and not x.is_c_contiguous and not x.is_f_contiguous:
-            raise Unsupported("a *_like function with shape= of an array that is not contiguous", "give order='C'")
+            outer_first = copy_order(x.operand)
+            inverse = [outer_first.index(i) for i in range(x.ndim)]
+            return permuted(r, filled(r, tuple(new[i] for i in outer_first), value, d), inverse)
         return filled(r, new, value, d, "F" if fortran else "C")
     number = lift(r, operand(r, value), d)
     result = converted(r, x, d, kind, True)
@@ -93,7 +97,7 @@ def np_zeros_like(
     device: object = None,
 ) -> ArrayHandle:
     """`numpy.zeros_like`."""
-    return _like(r, a, 0, dtype, order, shape)
+    return full_like(r, a, 0, dtype, order, shape)
 
 
 def np_ones_like(
@@ -107,7 +111,7 @@ def np_ones_like(
     device: object = None,
 ) -> ArrayHandle:
     """`numpy.ones_like`."""
-    return _like(r, a, 1, dtype, order, shape)
+    return full_like(r, a, 1, dtype, order, shape)
 
 
 def np_full_like(
@@ -122,7 +126,7 @@ def np_full_like(
     device: object = None,
 ) -> ArrayHandle:
     """`numpy.full_like`."""
-    return _like(r, a, fill_value, dtype, order, shape)
+    return full_like(r, a, fill_value, dtype, order, shape)
 
 
 # ---- sequences -------------------------------------------------------------------------------------------------------
@@ -155,12 +159,7 @@ def np_arange(
             raise Unsupported("np.arange with a bound known only at run time", "pass the bounds as ints")
     if step is None:
         step = 1
-    if dtype is None:
-        d = known_dtype(
-            np.result_type(*(np.int64(0) if isinstance(x, Expr) else np.asarray(x) for x in (start, stop, step)))
-        )
-    else:
-        d = known_dtype(dtype)
+    d = _arange_dtype(start, stop, step) if dtype is None else known_dtype(dtype)
     if not any(isinstance(x, Expr) for x in (start, stop, step)):
         return _static_arange(r, start, stop, step, d)
     if not isinstance(step, int) or step == 0 or not all(isinstance(x, (int, Expr)) for x in (start, stop)):
@@ -172,6 +171,15 @@ def np_arange(
         raise Unsupported("np.arange of bools with a symbolic size", "use an integer dtype")
     first = from_size(r, low, d) if isinstance(low, Expr) else constant(r, low, d)
     return _progression(r, n, first, constant(r, step, d), d, starts_at_zero=low == 0)
+
+
+def _arange_dtype(*bounds: object) -> DType:
+    """NumPy's own choice, asked for with empty bounds of the same types."""
+    start, stop, step = (int if isinstance(x, Expr) else type(x) for x in bounds)
+    try:
+        return known_dtype(np.arange(start(0), stop(0), step(1)).dtype)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise plain_numpy_raises(f"np.arange: {error}") from error
 
 
 def _static_arange(r: Recorder, start: Any, stop: Any, step: Any, d: DType) -> ArrayHandle:
@@ -237,7 +245,7 @@ def np_linspace(
         zero = zero if scalars else np_any(r, zero)
         by_step = r.op("multiply", y, step)
         y = r.op("where", zero, r.op("multiply", r.op("divide", y, divisor), delta), by_step)
-    y = r.op("add", y, low)
+    y = r.op("add", y, cast(r, low, computed))
     if endpoint and decide_more_than_one(r, n):
         last = shapes.expand(r, cast(r, high, y.dtype), y.shape[1:])
         r.write(shapes.cut(r, y, 0, sub(n, 1), 1), shapes.insert_axes(r, last, 0))

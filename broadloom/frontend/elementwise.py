@@ -267,7 +267,7 @@ def _with_ends(r: Recorder, x: ArrayHandle, where: int, prepend: object, append:
     if len(parts) == 1:
         return x
     common = result_dtype(r, *(p.dtype.numpy for p in parts))
-    return r.op("concat", *(cast(r, p, common) for p in parts), axis=where)
+    return shapes.join(r, [r.promote(p, common) for p in parts], where)
 
 
 def np_ediff1d(r: Recorder, ary: object, to_end: object = None, to_begin: object = None) -> ArrayHandle:

@@ -100,7 +100,7 @@ def _prepare(r: Recorder, item: object) -> object:
         return constant(r, bool(item))
     if is_sequence(item) or isinstance(item, np.ndarray):
         if not is_symbolic(item):
-            array = np.asarray(item)
+            array = known_array(item)
             if array.dtype == np.float64 and array.size == 0:
                 array = array.astype(np.intp)
             if array.dtype == np.bool and array.ndim:
@@ -114,6 +114,14 @@ def _prepare(r: Recorder, item: object) -> object:
             "only integers, slices, Ellipsis, None and integer or boolean arrays are valid indices"
         )
     return item
+
+
+def known_array(item: object) -> np.ndarray:
+    """A constant nested list as an array."""
+    try:
+        return np.asarray(item)
+    except ValueError as error:
+        raise plain_numpy_raises(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

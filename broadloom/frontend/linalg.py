@@ -16,7 +16,7 @@ from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, cast, constant, known_dtype, result_dtype
 from broadloom.frontend.reductions import np_max, np_min, np_sum
-from broadloom.frontend.shaping import np_diagonal
+from broadloom.frontend.shaping import np_diagonal, np_moveaxis
 from broadloom.frontend.ufuncs import apply, as_out, deliver, ufunc
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -114,7 +114,7 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
     """`numpy.dot`: the last axis of a with the last but one of b."""
     x, y = _pair(r, a, b)
     if x.ndim == 0 or y.ndim == 0:
-        result = apply(r, np.multiply, x, y)
+        result = _scaled(r, x, y)
     elif x.ndim <= 2 and y.ndim <= 2:
         return np_matmul(r, x, y, out, casting="no")
     else:
@@ -122,11 +122,18 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
     return _finish(r, result, out, "no")
 
 
+def _scaled(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
+    """A product with a number: NumPy gives it to BLAS, whose result is in C order, where BLAS has the dtype."""
+    product = apply(r, np.multiply, x, y)
+    in_blas = product.dtype.is_inexact and product.dtype.bits > 16
+    return r.copy(product, "C") if in_blas and product.ndim else product
+
+
 def np_inner(r: Recorder, a: object, b: object, /) -> ArrayHandle:
     """`numpy.inner`: the last axes."""
     x, y = _pair(r, a, b)
     if x.ndim == 0 or y.ndim == 0:
-        return apply(r, np.multiply, x, y)
+        return _scaled(r, x, y)
     return deliver(r, _tensordot(r, x, y, [x.ndim - 1], [y.ndim - 1]), None)
 
 
@@ -218,7 +225,7 @@ def np_cross(
     for p, q, s, t in ((ay, bz, az, by), (az, bx, ax, bz), (ax, by, ay, bx)):
         parts.append(apply(r, np.subtract, apply(r, np.multiply, p, q), apply(r, np.multiply, s, t)))
     where = shapes.axis_from_end(axisc, parts[0].ndim + 1)
-    return r.op("stack", *parts, axis=where)
+    return np_moveaxis(r, r.copy(r.op("stack", *parts, axis=-1), "C"), -1, where)
 
 
 def np_multi_dot(r: Recorder, arrays: Sequence[object], *, out: object = None) -> ArrayHandle:
@@ -239,12 +246,14 @@ def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
     if not isinstance(n, int):
         raise Unsupported("matrix_power with a power that is not constant", "give a constant int")
     if n == 0:
+        result = r.copy(x)
         eye = r.op("eye", rows=x.shape[-1], cols=x.shape[-1], offset=0, dtype=x.dtype)
-        return r.copy(shapes.expand(r, eye, x.shape))
+        r.write(result, shapes.expand(r, eye, x.shape))
+        return result
     if n < 0:
         x, n = np_inv(r, x), -n
     if n == 1:
-        return r.copy(x) if n == 1 else x
+        return x
     result: ArrayHandle | None = None
     square = x
     while n:

@@ -14,7 +14,7 @@ import numpy as np
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import cast, is_symbolic, lift, operand
 from broadloom.frontend.reductions import np_max, np_mean, np_min
-from broadloom.frontend.shaping import array_of, reversed_along
+from broadloom.frontend.shaping import array_of, is_fortran, reversed_along
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.symbolic import Size, le, sub
@@ -49,7 +49,7 @@ def np_pad(r: Recorder, array: object, pad_width: object, mode: object = "consta
         before, after = widths[axis]
         if before != 0 or after != 0:
             result = _pad_axis(r, result, axis, str(mode), before, after, stat[axis])
-    return r.copy(result) if result is x else result
+    return r.copy(result, "F" if is_fortran(x) else "C")
 
 
 def _pairs(value: object, ndim: int) -> list[Pair]:
@@ -93,7 +93,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
             shape[axis] = width
             parts.append(shapes.expand(r, lift(r, operand(r, value), x.dtype), tuple(shape)))
         result = r.op("concat", parts[0], result, parts[1], axis=axis - x.ndim)
-    return result
+    return r.copy(result, "F" if is_fortran(x) else "C")
 
 
 def _pad_axis(r: Recorder, x: ArrayHandle, axis: int, mode: str, before: Size, after: Size, stat: Pair) -> ArrayHandle:

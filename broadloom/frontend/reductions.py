@@ -118,9 +118,9 @@ def _extreme_of_maybe_empty(
         return r.op(op, x, axes=axes, keepdims=keepdims)
     for a in axes:
         if shapes.same(r, x.shape[a], 0):
-            gone = {b % x.ndim for b in axes}
-            kept = [1 if i in gone else s for i, s in enumerate(x.shape) if keepdims or i not in gone]
-            return shapes.expand(r, lift(r, operand(r, initial), x.dtype), tuple(kept))
+            result = r.op("sum", x, axes=axes, keepdims=keepdims)  # for its layout
+            r.write(result, shapes.expand(r, lift(r, operand(r, initial), x.dtype), result.shape))
+            return result
     return r.op(op, x, axes=axes, keepdims=keepdims)
 
 
@@ -276,7 +276,7 @@ def _spread(
     computed, final = _mean_dtypes(x.dtype, dtype)
     if computed.kind in "bui":
         raise Unsupported(f"np.{op} with an integer dtype=", "leave dtype out or give a float dtype")
-    final = final.real
+    final = final.real if dtype is None else final
     degrees = ddof if correction is NO_VALUE else correction
     if not isinstance(degrees, (int, float)):
         raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
@@ -396,7 +396,9 @@ def np_average(
             if w.ndim != 1 or isinstance(axis, tuple) or axis is None:
                 raise Unsupported("np.average with weights of another shape", "broadcast the weights to the array")
             where = shapes.axis_from_end(axis, x.ndim)
-            w = shapes.expand(r, shapes.insert_axes(r, w, 1, -1 - where), x.shape)
+            if not shapes.same(r, w.shape[0], x.shape[where]):
+                raise plain_numpy_raises("length of weights not compatible with specified axis")
+            w = shapes.reshape(r, w, tuple(s if i == where else 1 for i, s in enumerate(x.shape, -x.ndim)))
         total = np_sum(r, w, axis, inputs, None, keepdims)
         product = apply(r, np.multiply, x, w)
         average = apply(r, np.true_divide, np_sum(r, product, axis, inputs, None, keepdims), total)
@@ -510,8 +512,8 @@ def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
         x = as_array(r, a)
         if x.dtype.kind not in "fc":
             return _spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
-        if (where is not NO_VALUE and where is not True) or x.dtype.bits == 16 or dtype is not None:
-            raise Unsupported(f"np.nan{op} with where=, dtype= or on float16", f"use np.{op}(..., where=~np.isnan(x))")
+        if (where is not NO_VALUE and where is not True) or dtype is not None:
+            raise Unsupported(f"np.nan{op} with where= or dtype=", f"use np.{op}(..., where=~np.isnan(x))")
         degrees = ddof if correction is NO_VALUE else correction
         if not isinstance(degrees, (int, float)):
             raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")

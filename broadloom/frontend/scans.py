@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from broadloom.frontend import shapes
+from broadloom.frontend.creation import full_like
 from broadloom.frontend.operands import as_array, constant, known_dtype
 from broadloom.frontend.reductions import accumulator
 from broadloom.frontend.ufuncs import as_out, deliver
@@ -82,8 +83,8 @@ def _cumulative_api(u: np.ufunc) -> Callable[..., ArrayHandle]:
         result = _scan(r, u, a, where, dtype, None)
         shape = list(result.shape)
         shape[where] = 1
-        first = shapes.expand(r, constant(r, u.identity, result.dtype), tuple(shape))
-        return r.op("concat", first, result, axis=where)
+        first = full_like(r, result, u.identity, None, "K", tuple(shape))
+        return shapes.join(r, [first, result], where)
 
     return run
 

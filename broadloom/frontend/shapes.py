@@ -125,7 +125,10 @@ def count(sizes: Iterable[Any]) -> Size:
 
 def reshape(r: Recorder, x: ArrayHandle, shape: Shape) -> ArrayHandle:
     """`x` in another shape, whose sizes are known to fit: a view where NumPy gives one, else a copy."""
-    return x if x.shape == shape else r.reshape(x, shape)
+    if x.shape == shape:
+        return x
+    # An array made of a NumPy scalar is an array of its own.
+    return r.reshape(r.copy(x) if x.numpy_scalar else x, shape)
 
 
 def insert_axes(r: Recorder, x: ArrayHandle, where: int, n: int = 1) -> ArrayHandle:
@@ -181,3 +184,14 @@ def resolve_minus_one(r: Recorder, shape: Shape, total: Size) -> Shape:
     elif not same(r, count(shape), total):
         raise plain_numpy_raises(f"cannot reshape {total} elements into {shape}")
     return shape
+
+
+def join(r: Recorder, parts: Sequence[ArrayHandle], axis: int) -> ArrayHandle:
+    """The parts, of one dtype, one after the other. The other axes must agree: unlike the op, NumPy broadcasts none."""
+    first = parts[0]
+    for part in parts[1:]:
+        for i in range(-first.ndim, 0):
+            if i != axis and (part.ndim != first.ndim or not same(r, part.shape[i], first.shape[i])):
+                raise plain_numpy_raises("all the input array dimensions except for the concatenation axis must match")
+    result: ArrayHandle = r.op("concat", *parts, axis=axis)
+    return result

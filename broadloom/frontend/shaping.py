@@ -201,7 +201,7 @@ def np_squeeze(r: Recorder, a: object, axis: object = None) -> ArrayHandle:
         if not all(shapes.same(r, x.shape[i], 1) for i in gone):
             raise plain_numpy_raises("cannot select an axis to squeeze out which has size not equal to one")
     if not gone:
-        return kept_scalar(r, a, same_array(r, x) if isinstance(a, ArrayHandle) else x)
+        return kept_scalar(r, a, x if axis is None else same_array(r, x))
     return kept_scalar(r, a, shapes.drop_axes(r, x, gone))
 
 
@@ -345,7 +345,7 @@ def np_imag(r: Recorder, val: object) -> ArrayHandle:
     x = as_array(r, val)
     if x.dtype.kind == "c":
         return r.as_scalar(r.op("imag", x)) if x.numpy_scalar else _part(r, x, 1)
-    zeros = r.op("imag", x)
+    zeros = r.copy(r.op("imag", x), "F" if is_fortran(x) else "C")
     if x.numpy_scalar:
         return r.as_scalar(zeros)
     zeros.writeable = False
@@ -487,6 +487,8 @@ def np_require(
 ) -> ArrayHandle:
     """`numpy.require`, for contiguity and dtype."""
     wanted = {str(q).upper() for q in (requirements if isinstance(requirements, (list, tuple)) else requirements or "")}
+    if not wanted:
+        return np_array(r, a, dtype, copy=None)
     c, f = {"C", "C_CONTIGUOUS", "CONTIGUOUS"}, {"F", "F_CONTIGUOUS", "FORTRAN"}
     if wanted - c - f:
         raise Unsupported("np.require of ownership, alignment or writeability", "use np.array or np.copy")

@@ -29,6 +29,8 @@ COMPARE = "lt le gt ge eq ne"
 def unwrap(x: Any) -> Any:
     if isinstance(x, Traced | Weak):
         return x.value
+    if isinstance(x, Function):
+        return x.real
     if isinstance(x, tuple | list):
         return type(x)(unwrap(e) for e in x)
     if isinstance(x, slice):
@@ -113,8 +115,15 @@ def _binary(name: str) -> None:
 
 for _name in BINARY.split():
     _binary(_name)
+
+
+def _comparison(name: str) -> None:
+    function = getattr(operator, name)
+    setattr(Traced, f"__{name}__", lambda a, b: call(a.r, FUNCTIONS[function], a, b))
+
+
 for _name in COMPARE.split():
-    setattr(Traced, f"__{_name}__", lambda a, b, f=getattr(operator, _name): call(a.r, FUNCTIONS[f], a, b))
+    _comparison(_name)
 
 
 class Namespace:
@@ -127,7 +136,7 @@ class Namespace:
         real = getattr(self._module, name)
         if type(real) is type(np):
             return Namespace(self._r, real)
-        if isinstance(real, type) or not callable(real):
+        if not callable(real) or (isinstance(real, type) and real not in FUNCTIONS):
             return real
         return Function(self._r, real)
 

@@ -1,0 +1,242 @@
+"""Indexing and index assignment, complete, against NumPy: values, layouts, views, copies and written arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from broadloom.graph.interpret import interpret
+from tests.frontend.harness import check, record, refused
+
+LAYOUTS = {
+    "c": lambda: np.arange(60.0).reshape(3, 4, 5),
+    "f": lambda: np.asfortranarray(np.arange(60.0).reshape(3, 4, 5)),
+    "t": lambda: np.arange(60.0).reshape(5, 3, 4).transpose(1, 2, 0),
+    "negative": lambda: np.arange(60, dtype=np.int32).reshape(3, 4, 5)[::-1, :, ::-1],
+}
+
+I1 = np.array([2, 0, -1])
+I2 = np.array([[0, 1], [-1, 2]])
+KEYS = {
+    "int": 1,
+    "negative-int": -1,
+    "ints": (1, 2, 3),
+    "numpy-int": np.int16(2),
+    "int-middle": (slice(None), 2),
+    "int-last": (..., 0),
+    "ints-ellipsis": (1, 2, 3, ...),
+    "slice": slice(1, 3),
+    "slices": (slice(None, 2), slice(1, None), slice(-2, None)),
+    "steps": (slice(None, None, 2), slice(3, None, -2), slice(None, None, -1)),
+    "far": (slice(-100, 100), slice(100, -100, -1), slice(2, 100)),
+    "empty": (slice(2, 1), slice(3, 3)),
+    "none": (None, slice(None), None, 1),
+    "ellipsis": ...,
+    "nothing": (),
+    "bool-none": (None, ..., None),
+    "list": [0, 2],
+    "array": I1,
+    "array-2d": I2,
+    "array-middle": (slice(None), I1),
+    "array-last": (..., I2),
+    "two-arrays": (I1, I1),
+    "two-arrays-broadcast": (I2, I1[:2]),
+    "arrays-apart": (I1, slice(None), I1),
+    "array-and-int": (I1, 0),
+    "int-and-array-apart": (0, slice(None), I1),
+    "array-int-apart-none": (I1, None, 0),
+    "array-slice": (I1, slice(1, 3), slice(None, None, 2)),
+    "slice-array": (slice(1, 3), I1, slice(None, None, -2)),
+    "three-arrays": (I1, I1, I1),
+    "none-array": (None, I1),
+    "array-none": (I1, None),
+    "empty-array": np.array([], np.intp),
+    "empty-list": [],
+    "uint8-array": I1.astype(np.uint8) % 3,
+    "constant-mask": [True, False, True],
+    "constant-mask-2d": np.arange(12).reshape(3, 4) % 5 == 0,
+    "mask-and-int": ([True, False, True], 1),
+    "zero-d-array": np.array(1),
+    "zero-d-array-and-slice": (np.array(1), slice(2)),
+    "zero-d-arrays": (np.array(1), np.array(2), np.array(0)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", KEYS)
+def test_getitem(name: str, layout: str) -> None:
+    key = KEYS[name]
+    check(lambda np, x: x[key], LAYOUTS[layout]())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", KEYS)
+def test_setitem(name: str, layout: str) -> None:
+    key = KEYS[name]
+    x = LAYOUTS[layout]()
+
+    def f(np, x):
+        y = x * 2
+        y[key] = 7
+        x[key] = y[key] + 1
+        return y
+
+    check(f, x.copy("K"))
+
+    def g(np, x):
+        x[key] += 3
+        return x
+
+    check(g, x.copy("K"))
+    values = np.arange(float(x[key].size)).reshape(np.shape(x[key]))
+
+    def h(np, x, v):
+        x[key] = v
+
+    check(h, x.copy("K"), values)
+
+
+RUNTIME_KEYS = {
+    "array": lambda i, j: i,
+    "array-middle": lambda i, j: (slice(None), i),
+    "pair": lambda i, j: (i, i),
+    "broadcast": lambda i, j: (j, i[:2]),
+    "apart": lambda i, j: (i, slice(1, 4), i),
+    "last": lambda i, j: (..., j),
+    "scalar": lambda i, j: (i[0], i[1], i[0]),
+    "scalar-and-array": lambda i, j: (i[0], i),
+    "zero-d": lambda i, j: (i.sum(keepdims=True)[0:1].reshape(()) * 0, j),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", RUNTIME_KEYS)
+def test_runtime_index_arrays(name: str, layout: str) -> None:
+    key = RUNTIME_KEYS[name]
+    x = LAYOUTS[layout]()
+    check(lambda np, x, i, j: x[key(i, j)], x, I1, I2)
+
+    def f(np, x, i, j):
+        x[key(i, j)] = 5
+        x[key(i, j)] += 2
+
+    check(f, x.copy("K"), I1, I2.astype(np.int32))
+
+
+def test_zero_d_array_index_makes_a_copy() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    check(lambda np, x, i: x[i], x, np.array(1))
+    refused(lambda np, x, i: x[i[0]], x, np.array([1]))
+
+
+def test_masks() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    m, row = x % 3 == 0, np.array([True, False, True])
+
+    def assign(np, x, m, row):
+        x[m] = -1
+        x[~m] = x[0, 1]
+        x[row] = 8
+        x[row, :] = np.arange(4.0)
+        x[:, [0, 1]][row] = 3
+        x[m] = np.array([5.0])
+
+    check(assign, x, m, row)
+
+    def assign_more(np, x, m, row):
+        x[x > 5] = 0
+        x[row, 1:3] = -2
+        x[:, m[0]] = 4
+        x[..., None][m] = 6
+
+    check(assign_more, x, m, row)
+    refused(lambda np, x, m, row: x[m], x, m, row)
+    refused(lambda np, x, m, row: x.__setitem__(m, np.arange(4.0)), x, m, row)
+    refused(lambda np, x, m, row: x.__setitem__(row[:2], 1), x, m, row)
+
+
+def test_self_assignment_reversed() -> None:
+    def f(np, a):
+        a[:] = a[::-1]
+        return a
+
+    for n in (0, 1, 2, 6, 1000):
+        check(f, np.arange(n))
+
+    def g(np, a):
+        a[:] = a.T
+
+    check(g, np.arange(9.0).reshape(3, 3))
+
+
+def test_duplicate_indices() -> None:
+    def f(np, x):
+        x[[0, 0]] += x[[0, 0]]
+        return x
+
+    check(f, np.array([5.0, 7.0]))
+
+    def g(np, x, i, v):
+        x[i] = v
+
+    check(g, np.zeros(3), np.array([0, 0, 1]), np.array([1.0, 2.0, 3.0]))
+
+
+def test_add_at() -> None:
+    def f(np, x, i, v):
+        np.add.at(x, i, v)
+        np.subtract.at(x, i, 1)
+        np.add.at(x, [0, 0, 2], 10)
+        np.add.at(x, slice(1, 3), v[:2])
+
+    check(f, np.zeros(4), np.array([0, 0, -1, 2]), np.arange(4.0))
+
+    def g(np, x, i, v):
+        np.add.at(x, (i, i), 2)
+        np.add.at(x, (slice(None), i), v)
+
+    check(g, np.arange(16).reshape(4, 4), np.array([0, 0, 1]), np.arange(3))
+
+
+def test_values_are_cast_and_broadcast() -> None:
+    x = np.zeros((2, 3), np.int32)
+    check(lambda np, x: x.__setitem__(0, 2.7), x)
+    check(lambda np, x, v: x.__setitem__(Ellipsis, v), x, np.array([1.5, -2.5, 3.0]))
+    check(lambda np, x, v: x.__setitem__(Ellipsis, v), x, np.ones((1, 1, 2, 3)))
+    check(lambda np, x: x.__setitem__((slice(None), 1), [4, 5]), x)
+    refused(lambda np, x: x.__setitem__(0, 2**40), x)
+    refused(lambda np, x: x.__setitem__(0, [1, 2]), x)
+    refused(lambda np, x, v: x.__setitem__(0, v), x, np.ones((2, 3)))
+
+
+def test_what_numpy_refuses() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for key in (3, -4, (0, 4), (0, 0, 0), 1.0, "a", (..., ...), np.array([0.5]), [[1, 2], [3]], slice(None, None, 0)):
+        refused(lambda np, x, key=key: x[key], x)
+    locked = x.copy()
+    locked.flags.writeable = False
+    refused(lambda np, x: x.__setitem__(0, 1), locked)
+    refused(lambda np, x: np.broadcast_to(x, (2, 3, 4)).__setitem__(0, 1), x)
+    refused(lambda np, x: x.diagonal().__setitem__(0, 1), x)
+
+
+@pytest.mark.parametrize("f", [lambda np, x: x[[13]], lambda np, x: x.take([13]), lambda np, x: np.take(x, [-11])])
+def test_index_out_of_range_raises_at_run_time(f) -> None:
+    x = np.arange(10)
+    r, result, _ = record(f, [x])
+    graph = r.finish([result.value]).graph
+    with pytest.raises(IndexError) as theirs:
+        f(np, x)
+    with pytest.raises(IndexError) as ours:
+        interpret(graph, [x])
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_take_along_axis_and_compress() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    i = np.array([[0, 1, -1, 2]])
+    check(lambda np, x, i: (np.take_along_axis(x, i, 0), np.take_along_axis(x, i.reshape(4, 1)[:3], 1)), x, i)
+    check(lambda np, x, i: np.take_along_axis(x, i[0], None), x, i)
+    check(lambda np, x, i: np.take_along_axis(x, np.argmax(x, 1, keepdims=True), 1), x, i)
+    check(lambda np, x, i: (np.compress([True, False, True], x, 0), x.compress([0, 1])), x, i)
+    refused(lambda np, x, i: np.compress(x[0] > 1, x, 0), x, i)
