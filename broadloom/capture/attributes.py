@@ -47,6 +47,7 @@ from broadloom.frontend.table import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr
 
+HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
 MISSING = object()
 
@@ -189,7 +190,7 @@ def class_function(c: Context, v: Value, name: str) -> Value | None:
 
 
 def _of_instance(c: Context, v: InstanceValue, name: str) -> Value:
-    if v.type.__getattribute__ is not object.__getattribute__:
+    if isinstance(class_entry(v, "__getattribute__"), types.FunctionType):
         _refuse_attribute(c, v, name, "its class defines __getattribute__")
     entry = class_entry(v, name)
     if entry is not MISSING and _is_data_descriptor(entry):
@@ -267,6 +268,8 @@ def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any) -> Val
     ):
         return NativeMethod(v, name)
     if any("__get__" in k.__dict__ for k in type(entry).__mro__) and not is_plain_object(entry):
+        if not v.type.__flags__ & HEAP_TYPE:  # a method of a class written in C
+            return NativeMethod(v, name)
         _refuse_attribute(c, v, name, f"it is a descriptor of type {type(entry).__name__}")
     return Lazy(source, entry)
 
@@ -343,7 +346,7 @@ def _of_class(c: Context, v: ObjectValue, x: type, name: str) -> Value:
 def _class_member(c: Context, v: ObjectValue, x: type, name: str, entry: Any) -> Value:
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
         return inward(type.__getattribute__(x, name))
-    immutable = not x.__flags__ & (1 << 9)  # no heap type
+    immutable = not x.__flags__ & HEAP_TYPE
     if isinstance(entry, types.MethodDescriptorType | types.WrapperDescriptorType | types.BuiltinFunctionType):
         return ObjectValue(entry)
     if isinstance(entry, types.ClassMethodDescriptorType) or (

@@ -8,12 +8,13 @@ What holds: nothing is called for real but functions without effects on constant
 from __future__ import annotations
 
 import inspect
+import io
 import types
 from typing import Any
 
 import numpy as np
 
-from broadloom.capture.attributes import class_entry, class_function, class_source, get_attribute
+from broadloom.capture.attributes import HEAP_TYPE, class_entry, class_function, class_source, get_attribute
 from broadloom.capture.binding import BindingError, bind
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend
@@ -43,7 +44,20 @@ from broadloom.graph.storage import ArrayHandle
 
 RANDOM_MODULES = ("numpy.random", "random", "secrets", "uuid")
 CLOCK_MODULES = ("time", "datetime")
-EFFECT_MODULES = ("io", "os", "sys", "subprocess", "logging", "socket", "shutil", "pathlib", "warnings", "builtins")
+EFFECT_MODULES = (
+    "io",
+    "_io",
+    "posix",
+    "os",
+    "sys",
+    "subprocess",
+    "logging",
+    "socket",
+    "shutil",
+    "pathlib",
+    "warnings",
+    "builtins",
+)
 
 
 def call(c: Context, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -188,11 +202,7 @@ def _descriptor(c: Context, x: Any, args: list[Value], kwargs: dict[str, Value])
 
 
 def _refuse_object(c: Context, v: ObjectValue, x: Any) -> Any:
-    owner = getattr(x, "__self__", None)
-    module = getattr(x, "__module__", None) or (owner.__name__ if isinstance(owner, types.ModuleType) else "")
-    if not module and owner is not None:
-        module = type(owner).__module__
-    name = getattr(x, "__name__", type(x).__name__)
+    module, name = _origin(x)
     what = f"{module}.{name}" if module else name
     if _within(module, RANDOM_MODULES):
         _random(c, what)
@@ -210,6 +220,25 @@ def _refuse_object(c: Context, v: ObjectValue, x: Any) -> Any:
     unknown_call(c, what)
 
 
+def _origin(x: Any) -> tuple[str, str]:
+    """The module and name of a C function or object, for messages and to tell randomness and clocks."""
+
+    def read(name: str) -> Any:
+        try:
+            return object.__getattribute__(x, name)
+        except AttributeError:
+            return None
+
+    owner, module, name = read("__self__"), read("__module__"), read("__name__")
+    if isinstance(owner, types.ModuleType):
+        module = module or owner.__name__
+    elif isinstance(owner, type):
+        module = owner.__module__
+    elif owner is not None or not isinstance(module, str):
+        module = type(x if owner is None else owner).__module__
+    return str(module), name if isinstance(name, str) else type(x).__name__
+
+
 def _native_method(c: Context, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     receiver = realise(c, receiver)
     if isinstance(receiver, ObjectValue) and isinstance(receiver.object, np.ufunc):
@@ -220,6 +249,8 @@ def _native_method(c: Context, receiver: Value, name: str, args: list[Value], kw
             c.refuse(Code.UNSUPPORTED_NUMPY, what, error.what, error.remedy or "call it outside")
         return frontend(c, what, entry, args, kwargs)
     if isinstance(receiver, InstanceValue) and receiver.made is None:
+        if isinstance(receiver.object, io.IOBase):
+            _effect(c, f"{receiver.type.__name__}.{name}")
         module = type(receiver.object).__module__
         what = f"{module}.{receiver.type.__name__}.{name}"
         if _within(module, RANDOM_MODULES):
@@ -237,9 +268,9 @@ def _call_instance(c: Context, v: InstanceValue, args: list[Value], kwargs: dict
     method = class_function(c, v, "__call__")
     if method is not None:
         return call(c, method, [v, *args], kwargs)
+    if v.object is not None:
+        _check_module(c, *_origin(v.object))
     module = v.type.__module__
-    if _within(module, RANDOM_MODULES):
-        _random(c, v.type.__name__)
     if module == "numpy" or module.startswith("numpy."):
         c.refuse(
             Code.UNSUPPORTED_NUMPY,
@@ -254,7 +285,9 @@ def _call_instance(c: Context, v: InstanceValue, args: list[Value], kwargs: dict
 
 
 def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """An instance of a plain user class, or of a named tuple."""
+    """An instance of a plain user class, of a named tuple, or an exception that is about to be raised."""
+    if issubclass(x, BaseException):
+        return InstanceValue(x, None, None, {}, v.source)
     _check_module(c, x.__module__, x.__name__)
     if issubclass(x, tuple) and hasattr(x, "_fields"):
         return _named_tuple(c, v, x, args, kwargs)
@@ -263,14 +296,11 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
         v.source is not None
         and type(x) is type
         and x.__new__ is object.__new__
-        and class_entry(made, "__getattribute__") is object.__getattribute__
-        and all(k.__module__ == "builtins" or k.__flags__ & (1 << 9) for k in x.__mro__)
-        and x.__mro__[-2:-1] != (BaseException,)
-        and not issubclass(x, BaseException | dict | list | set | int | float | str | np.ndarray)
+        and isinstance(class_entry(made, "__getattribute__"), types.WrapperDescriptorType)
+        and all(k.__module__ == "builtins" or k.__flags__ & HEAP_TYPE for k in x.__mro__)
+        and not issubclass(x, dict | list | set | int | float | str | np.ndarray)
     )
     if not plain_class:
-        if issubclass(x, BaseException):
-            return InstanceValue(x, None, None, {}, v.source)
         if x.__module__ == "numpy" or x.__module__.startswith("numpy."):
             c.refuse(
                 Code.UNSUPPORTED_NUMPY, f"{x.__name__}(...)", "this NumPy class is not captured", "make it outside"
