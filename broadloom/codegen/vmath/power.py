@@ -6,6 +6,7 @@ What goes in: float or double lanes. What comes out: the function of them, with 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from broadloom.codegen.lane import Lane, has_fma, poly
 from broadloom.codegen.vmath import coefficients as c
@@ -119,45 +120,77 @@ def _mantissa(a: Lane) -> tuple[Lane, Lane]:
     return ((bits & ((1 << 52) - 1)) | (1023 << 52)).as_float(), exponent
 
 
-def _step(r: Lane, m: Lane, parts: Double | None, inverse: Lane) -> Lane:
-    """r modulo m, near 0: exact, as the quotient is short enough for exact products."""
-    q = (r * inverse + exponential.F64.magic) - exponential.F64.magic
-    if parts is None:
-        return (-q).fma(m, r)
-    return (r - q * parts[0]) - q * parts[1]
+def _rint(x: Lane) -> Lane:
+    return (x + exponential.F64.magic) - exponential.F64.magic
+
+
+def _without(x: Lane, q: Lane, m: Lane) -> Lane:
+    """x - q*m, exact where that is representable."""
+    if has_fma(x.b.module):
+        return (-q).fma(m, x)
+    product, error = two_prod(q, m)
+    return (x - product) - error
 
 
 def fmod(x: Lane, y: Lane) -> Lane:
-    """x - trunc(x/y)*y, exact, by long division: a fixed number of steps, each of as many bits of the quotient as
-    keep its products exact."""
+    """x - trunc(x/y)*y, exact. With |x| = 2**n * a and |y| = m up to a common power of two, it is a * 2**n modulo m."""
     if x.bits == 32:
         wide, other = x.convert("fpext", "double"), y.convert("fpext", "double")
-        return _fmod(wide, other, 28, 277, True).convert("fptrunc", "float")
-    fused = has_fma(x.b.module)
-    return _fmod(x, y, 50 if fused else 24, 2098, fused)
+        return _fmod(wide, other, _divide_float).convert("fptrunc", "float")
+    return _fmod(x, y, _divide_double)
 
 
-def _fmod(x: Lane, y: Lane, chunk: int, longest: int, whole: bool) -> Lane:
-    """`longest`: the largest difference of exponents; `whole`: a quotient times the divisor needs no splitting."""
+def _divide_float(a: Lane, n: Lane, m: Lane) -> Lane:
+    """Long division, 28 bits of the quotient a step: with mantissas of 24 bits all products are exact."""
+    inverse = 1.0 / m
+    chunks = (n * (2**20 // 28 + 1)).lshr(20)  # n // 28
+    r = a * _power(n - chunks * 28)
+    r = r - _rint(r * inverse) * m
+    for k in range(277 // 28):
+        scaled = r * 2.0**28
+        r = chunks.sgt(k).where(scaled - _rint(scaled * inverse) * m, r)
+    return r
+
+
+def _divide_double(a: Lane, n: Lane, m: Lane) -> Lane:
+    """2**n modulo m by squaring, all numbers taken as integers by the factor 2**52. Residues are kept within m/2, so
+    the quotient of a product is below 2**51 and its error below 1/2: what is left stays below 2, where multiples of
+    the last bit of m are representable."""
+    inverse = 1.0 / m
+
+    def centred(x: Lane, low: Lane | float) -> Lane:
+        return _without(x, _rint((x + low) * inverse), m) + low
+
+    def product(x: Lane, y: Lane) -> Lane:
+        high, low = two_prod(x, y * 2.0**52)
+        return centred(_without(high, _rint(high * inverse), m), low)
+
+    chunks = (n * (2**20 // 50 + 1)).lshr(20)  # n // 50
+    r = a * _power(n - chunks * 50)
+    r = centred(_without(r, _rint(r * inverse), m), 0.0)
+    factor: Lane = m.lit(2.0**50 * 2.0**-52)  # 2**50, then its squares
+    for k in range(6):
+        r = (chunks & (1 << k)).ne(0).where(product(r, factor), r)
+        factor = product(factor, factor) if k < 5 else factor
+    return r
+
+
+def _power(n: Lane) -> Lane:
+    """2**n for a small integer n >= 0."""
+    return ((n + 1023) << 52).as_float()
+
+
+def _fmod(x: Lane, y: Lane, divide: Callable[[Lane, Lane, Lane], Lane]) -> Lane:
+    """In double."""
     a, b = x.abs(), y.abs()
     (r, ea), (m, eb) = _mantissa(a), _mantissa(b)
-    inverse = 1.0 / m
-    high = (m.as_int() & -(1 << 26)).as_float()
-    parts = None if whole else (high, m - high)
     behind = ea.slt(eb)
-    distance = behind.where(0, ea - eb)
-    chunks = (distance * (2**20 // chunk + 1)).lshr(20)  # distance // chunk
-    first = distance - chunks * chunk
-    r = _step(r * ((first + 1023) << 52).as_float(), m, parts, inverse)
-    for k in range(longest // chunk):
-        further = _step(r * 2.0**chunk, m, parts, inverse)
-        r = chunks.sgt(k).where(further, r)
+    r = divide(r, behind.where(0, ea - eb), m)
     r = (r < 0.0).where(r + m, r)
     # Exact: the remainder is a multiple of the last bit of y.
     subnormal = eb.slt(1)
     biased = subnormal.where(eb + 54, eb)
     result = r * (biased << 52).as_float() * subnormal.where(r.lit(2.0**-54), 1.0)
-    result = behind.where(a, result)
-    result = (a < b).where(a, result).copysign(x)
+    result = (behind | (a < b)).where(a, result).copysign(x)
     sound = (a < x.inf) & (b > 0.0)
     return (b.eq(b.inf) & (a < x.inf)).where(x, sound.where(result, x.nan))
