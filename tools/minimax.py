@@ -124,7 +124,7 @@ SPECS = (
     Spec("ASIN_F32", asin_tail, 0, 0.25, 5, lambda z: z),
     Spec("ATAN_F64", atan_tail, 0, Z_TAN_PIO8, 10, lambda z: z),
     Spec("ATAN_F32", atan_tail, 0, Z_TAN_PIO8, 4, lambda z: z),
-    Spec("TANH_F32", tanh_tail, 0, 0.7**2, 5, lambda z: z),
+    Spec("TANH_F32", tanh_tail, 0, 0.7226, 6, lambda z: z),
     Spec("CBRT", inverse_cube_root, 0.87, 1.13, 5, _one),
     Spec("EXP_MID", exp_tail, -LN2_HALF, LN2_HALF, 5, lambda r: r * r),
     Spec("LOG_MID", log_tail, 0, Z_LOG, 3, lambda z: z / 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import ml_dtypes
 import numpy as np
@@ -10,12 +11,25 @@ import pytest
 
 from broadloom.codegen.emit import EMITTERS, has_cell
 from broadloom.codegen.vmath import FUNCTIONS
-from broadloom.dtypes import ALL, BY_NAME, DType, bfloat16, bool_, float16, float32, float64, int8
+from broadloom.dtypes import (
+    ALL,
+    BY_NAME,
+    DType,
+    bfloat16,
+    bool_,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    uint8,
+)
 from broadloom.errors import DTypeError
 from broadloom.ops.record import Op, Sample, Trait
 from broadloom.ops.sampling import edge_values, numbers, operand_dtypes
 from broadloom.ops.table import OPS
-from tests.codegen.loops import Array, Case, compile_loops, host_features, module_text
+from tests.codegen.loops import Array, Case, compile_loops, host_features, loop_assembly, module_text
 
 POINTWISE = {name: op for name, op in OPS.items() if op.has(Trait.POINTWISE)}
 # Ops whose results may differ from NumPy's in the last places.
@@ -180,3 +194,25 @@ def test_doubles_near_a_tie_round_as_numpys_do() -> None:
     cases = [Case("cast", (float64,), d, {"dtype": d}) for d in (float16, bfloat16)]
     for case, function in zip(cases, compile_loops(cases), strict=True):
         assert function(x).tobytes() == x.astype(case.dtype.numpy).tobytes()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("floor_divide", (int32, int32), int32),
+        Case("remainder", (int8, int8), int8),
+        Case("bitwise_left_shift", (int32, int32), int32),
+        Case("maximum", (float64, float64), float64),
+        Case("floor", (float32,), float32),
+        Case("clip", (float32, float32, float32), float32),
+        Case("cast", (float64,), int32, {"dtype": int32}),
+        Case("cast", (uint8,), float32, {"dtype": float32}),
+        Case("where", (bool_, float64, float64), float64),
+        Case("divide", (complex128, complex128), complex128),
+    ],
+    ids=str,
+)
+def test_a_loop_is_vector_code_without_calls(case: Case) -> None:
+    text = loop_assembly(case)
+    assert not re.search(r"^\s+(call|bl|blr)\b", text, re.MULTILINE)
+    assert re.search(r"%[yz]mm|\bv\d+\.(2d|4s)", text) or "avx" not in host_features()

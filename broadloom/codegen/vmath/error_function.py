@@ -21,7 +21,7 @@ def erf(x: Lane) -> Lane:
     z = a * a
     small = a.fma(poly(z, c.ERF_SMALL_F64 if double else c.ERF_SMALL_F32), a)
     t = (a > (6.0 if double else 4.0)).where(5.0 if double else 3.0, a - 1.0)
-    large = 1.0 - exponential.exp_of(-poly(t, c.ERF_LARGE_F64 if double else c.ERF_LARGE_F32))
+    large = 1.0 - exponential.exp_normal(-poly(t, c.ERF_LARGE_F64 if double else c.ERF_LARGE_F32))
     return (a < 1.0).where(small, large).copysign(x)
 
 

@@ -114,6 +114,12 @@ def exp_of(x: Lane, x_low: Lane | None = None) -> Lane:
     return scale(1.0 + (r + tail), pattern)
 
 
+def exp_normal(x: Lane) -> Lane:
+    """exp(x) of x already known to give a normal number."""
+    pattern, r, tail = reduce(x)
+    return (1.0 + (r + tail)) * power_of_two(pattern, 0)
+
+
 def exp_pair(x: Lane, x_low: Lane) -> tuple[Lane, Double]:
     """exp(x + x_low) = 2**k * (high + low), as (pattern of k, (high, low))."""
     pattern, r, tail = reduce(x, x_low)
@@ -167,7 +173,7 @@ def sinh(x: Lane) -> Lane:
     a = x.abs()
     high, low = expm1_scaled((a > f.half_high).where(f.half_high, a), 2)
     quarter = high + low
-    result = quarter * 2.0 + (quarter / (quarter + 0.25)) * 0.5
+    result = high * 2.0 + ((quarter / (quarter + 0.25)) * 0.5 + low * 2.0)
     return (a < f.tiny).where(a, result).copysign(x)
 
 
@@ -186,9 +192,8 @@ def tanh(x: Lane) -> Lane:
     if x.bits == 32:
         z = a * a
         small = (a * z).fma(poly(z, c.TANH_F32), a)
-        pattern, r, tail = reduce(a + a)
-        large = 1.0 - 2.0 / ((1.0 + (r + tail)) * power_of_two(pattern, 0) + 1.0)
-        return (a < 0.7).where(small, large).copysign(x)
+        large = 1.0 - 2.0 / (exp_normal(a + a) + 1.0)
+        return (a < 0.85).where(small, large).copysign(x)
     high, low = expm1_scaled(a + a, 1)
     half = high + low
     return (a < 2.0**-30).where(a, half / (half + 1.0)).copysign(x)
