@@ -1,0 +1,115 @@
+"""What is kept beside an object in the cache: all that a run and a report need to know of it besides its code.
+
+What goes in: a scheduled program. What comes out: `ModuleFacts`, and its JSON text. What holds: facts name places in
+the user's program by the number of the captured node, never by file and line, so that they stay true when the
+user's file is edited around the function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from broadloom.compiler.report import AllocationRecord, KernelRecord
+from broadloom.errors import Location
+from broadloom.fusion.decide import Fuse
+from broadloom.fusion.handlers import accesses, instructions_of
+from broadloom.fusion.ir import Compute, Extern, Kernel, Site
+from broadloom.fusion.merge import NoFuse
+from broadloom.fusion.schedule import Decision, Scheduled
+from broadloom.graph.ir import Graph
+
+Locations = Sequence[Location | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    """`sites` carry, in place of a location, the number of the captured node they stand for (-1: none)."""
+
+    sites: tuple[Site, ...]
+    site_nodes: tuple[int, ...]
+    kernels: tuple[KernelRecord, ...]
+    fusions: tuple[Decision, ...]
+    allocations: tuple[AllocationRecord, ...]
+
+    def located(self, locations: Locations) -> tuple[Site, ...]:
+        """The sites with the user's lines of this capture."""
+        return tuple(
+            replace(site, location=locations[node] if node >= 0 else None)
+            for site, node in zip(self.sites, self.site_nodes, strict=True)
+        )
+
+    def to_json(self) -> str:
+        """A text that `from_json` reads back."""
+        return json.dumps(
+            {
+                "sites": [[s.code, s.op, s.axis, n] for s, n in zip(self.sites, self.site_nodes, strict=True)],
+                "kernels": [asdict(k) for k in self.kernels],
+                "fusions": [[d.first, d.second, isinstance(d.outcome, Fuse), d.outcome.reason] for d in self.fusions],
+                "allocations": [asdict(a) for a in self.allocations],
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> ModuleFacts:
+        """The facts of a text made by `to_json`. Raises ValueError, KeyError or TypeError for any other text."""
+        data = json.loads(text)
+        return cls(
+            tuple(Site(code, op, axis) for code, op, axis, _ in data["sites"]),
+            tuple(int(node) for *_, node in data["sites"]),
+            tuple(KernelRecord(**{k: _frozen(v) for k, v in record.items()}) for record in data["kernels"]),
+            tuple(Decision(a, b, Fuse(why) if yes else NoFuse(why)) for a, b, yes, why in data["fusions"]),
+            tuple(AllocationRecord(**record) for record in data["allocations"]),
+        )
+
+
+def _frozen(value: object) -> object:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def locations_of(graph: Graph) -> tuple[Location | None, ...]:
+    """The user's line of each node."""
+    return tuple(node.location for node in graph.nodes)
+
+
+def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
+    """The facts of a program that was made from a graph whose nodes stand at `locations`."""
+    program = scheduled.program
+    first = {place: number for number, place in reversed(list(enumerate(locations))) if place is not None}
+    nodes = tuple(-1 if s.location is None else first.get(s.location, -1) for s in program.sites)
+    sites = tuple(replace(s, location=None) for s in program.sites)
+    workspace = (b for b in program.buffers if b.kind == "workspace")
+    return ModuleFacts(
+        sites,
+        nodes,
+        tuple(_kernel_record(step) for step in program.steps),
+        scheduled.decisions,
+        tuple(AllocationRecord(0, b.name, str(b.dtype), ", ".join(map(str, b.layout.shape))) for b in workspace),
+    )
+
+
+def _kernel_record(step: Kernel | Extern) -> KernelRecord:
+    if isinstance(step, Extern):
+        loads, stores = ([r.buffer for r in group] for group in (step.operands, step.results))
+        shape = step.results[0].layout.shape
+        return KernelRecord(0, step.name, step.routine, (), _sizes(shape), tuple(loads), tuple(stores))
+    found = [a for s in step.stages for a in accesses(s.body)]
+    loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
+    stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")
+    computed = (i.op for s in step.stages for i in instructions_of(s.body) if isinstance(i, Compute))
+    ops = tuple(o for o in dict.fromkeys(step.origins) if o != "copy" or len(set(step.origins)) == 1)
+    counts = tuple(sorted(Counter(computed).items()))
+    return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts)
+
+
+def _sizes(shape: Sequence[object]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ")"
+
+
+def _loops(kernel: Kernel) -> str:
+    outer = _sizes([loop.extent for loop in kernel.outer])
+    stages = [_sizes([loop.extent for loop in s.loops]) for s in kernel.stages if s.loops]
+    return outer if not stages else f"{outer} x [{'; '.join(stages)}]"
