@@ -1,0 +1,136 @@
+"""From a captured graph to linked code: passes, lowering, scheduling, LLVM, the object cache.
+
+What goes in: a graph, options, a pipeline. What comes out: `Built` - the library, its facts, where it came from and
+how long each stage took. What holds: the graph's canonical text with everything else that decides the bytes is the
+cache's key, so a hit runs no pass and generates nothing; a cache that fails in any way only costs time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from broadloom import trace
+from broadloom.codegen.driver import module_text
+from broadloom.codegen.emit import emit
+from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
+from broadloom.fusion.lower import lower
+from broadloom.fusion.lowerings.table import LOWERINGS
+from broadloom.fusion.schedule import Scheduled, schedule
+from broadloom.fusion.text import format_program
+from broadloom.fusion.verify import verify as verify_program
+from broadloom.graph.ir import Graph
+from broadloom.graph.manager import PassContext, Pipeline
+from broadloom.graph.order import value_orders
+from broadloom.options import Options
+from broadloom.runtime import cache as object_cache
+from broadloom.runtime import symbols
+from broadloom.runtime.link import Library, link, object_symbols
+from broadloom.runtime.target import Target, emit_object, host
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds by stage, in order."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time inside to the stage `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Linked code of one graph. `cache` is "hit", "miss" or "off"."""
+
+    library: Library
+    facts: ModuleFacts
+    cache: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What turns graphs into code, besides the graph: options, passes, machine, events, dumps."""
+
+    options: Options
+    pipeline: Pipeline
+    sink: trace.Sink
+    level: int
+
+    def cache_key(self, graph: Graph, target: Target) -> str:
+        """A digest of all that decides the object's bytes."""
+        return object_cache.key(
+            str(graph), self.options.key(), self.pipeline.identity, f"level {self.level}", target=target
+        )
+
+
+def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) -> Built:
+    """Code for `graph`, from the cache if it is there."""
+    target = host()
+    if dump:
+        dump.write("capture", "graph", graph.text(locations=True))
+    cache = object_cache.open_cache(tools.options, tools.sink)
+    key = ""
+    if cache is not None:
+        with watch.stage("cache"):
+            key = tools.cache_key(graph, target)
+            found = cache.get(key)
+        if found is not None:
+            facts = ModuleFacts.from_json(found.facts)
+            with watch.stage("link"):
+                return Built(_linked(found.object, graph.name), facts, "hit")
+    code, facts = _generate(graph, tools, target, dump, watch)
+    if cache is not None:
+        with watch.stage("cache"):
+            cache.put(key, object_cache.Entry(code, facts.to_json()))
+    with watch.stage("link"):
+        return Built(_linked(code, graph.name), facts, "off" if cache is None else "miss")
+
+
+def _linked(code: bytes, name: str) -> Library:
+    _, missing = object_symbols(code)
+    return link({name: code}, symbols.resolve(missing))
+
+
+def _generate(
+    graph: Graph, tools: Toolchain, target: Target, dump: trace.Dump, watch: Stopwatch
+) -> tuple[bytes, ModuleFacts]:
+    def keep(stage: str, text: str) -> None:
+        dump.write(stage, "graph", text)
+
+    with watch.stage("passes"):
+        optimised = tools.pipeline.run(graph, PassContext(keep if dump else None))
+    with watch.stage("fusion"):
+        scheduled = fuse(optimised, fusion=tools.options.fusion)
+        verify_program(scheduled.program)
+    if dump:
+        dump.write("program", "loops", format_program(scheduled.program))
+        dump.write("fusion", "txt", "\n".join(map(str, scheduled.decisions)))
+    with watch.stage("codegen"):
+        text = module_text(scheduled.program, target, optimised.constants, emit=emit)
+    if dump:
+        dump.write("module", "ll", text)
+    with watch.stage("llvm"):
+        code = emit_object(text, target, tools.level)
+    _tell(tools.sink, scheduled)
+    return code, facts_of(scheduled, locations_of(graph))
+
+
+def fuse(graph: Graph, *, fusion: bool = True) -> Scheduled:
+    """The loop program of a decomposed graph."""
+    return schedule(lower(graph, value_orders(graph), LOWERINGS), fusion=fusion)
+
+
+def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:
+    from broadloom.fusion.decide import Fuse
+
+    for d in scheduled.decisions:
+        sink.emit(trace.FusionDecision(d.first, d.second, isinstance(d.outcome, Fuse), d.outcome.reason))

@@ -1,0 +1,195 @@
+"""A compiled function: specialisations, their guards, and what happens on a miss.
+
+What goes in: a Python function and the arguments of `bl.compile`. What comes out: a callable that gives what the
+function gives. The native entry tries the specialisations; only a call that fits none comes here, is captured, built
+and added - or runs as plain Python, counted and explained.
+
+What holds: a refused capture has touched nothing; a specialisation is added whole or not at all, so an interrupt
+leaves none behind; a function never has more specialisations than its bound, and says so loudly when it is met.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from broadloom import trace
+from broadloom.capture import Policy, capture
+from broadloom.capture.breaks import Break, CaptureBreak
+from broadloom.capture.capture import Captured
+from broadloom.capture.sources import Frame
+from broadloom.compiler.build import Stopwatch, Toolchain, build
+from broadloom.compiler.report import Compile, Journal, Recompile
+from broadloom.errors import Location
+from broadloom.runtime.entry import Entry
+from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
+
+_plain_types = (int, float, complex, str, bytes, bool, type(None))
+
+
+class State:
+    """All that a compiled function knows; `lock` guards what changes."""
+
+    def __init__(
+        self, function: Callable[..., Any], tools: Toolchain, *, dynamic: bool | None, fullgraph: bool
+    ) -> None:
+        self.function, self.tools, self.dynamic, self.fullgraph = function, tools, dynamic, fullgraph
+        self.policy = Policy(dynamic)
+        self.lock = threading.RLock()
+        self.refused: dict[object, str] = {}  # kinds of arguments that were refused, and why
+        self.warned: set[str] = set()
+        self.limit_told = False
+        self.journal = Journal(getattr(function, "__qualname__", repr(function)))
+        self.entry = Entry(function, self.miss)
+
+    # ---- the way of a call that fits nothing ----
+
+    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Serve a call that no specialisation fits."""
+        frame = self.entry.frame(args, kwargs)
+        if frame is None:
+            return self.function(*args, **kwargs)  # which raises TypeError for arguments that do not fit it
+        with self.lock:
+            spec = self._found(frame, args, kwargs)
+        if spec is None:
+            return self.function(*args, **kwargs)
+        return self.entry.execute(spec, frame)
+
+    def _found(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EntrySpec | None:
+        """A specialisation that fits: another thread may have added it while this one waited for the lock."""
+        kinds = _kinds(args, kwargs)
+        reason = self.refused.get(kinds)
+        if reason is not None:
+            self.journal.skips[reason] += 1
+            return None
+        fitting = (s for s in self.entry.specs if all(g.check(frame) for g in s.guards))
+        return next(fitting, None) or self._specialise(frame, args, kwargs, kinds)
+
+    def _specialise(
+        self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any], kinds: object
+    ) -> EntrySpec | None:
+        watch = Stopwatch()
+        self._explain_misses(frame)
+        if len(self.entry.specs) >= self.tools.options.max_specialisations:
+            self._tell_limit()
+            return None
+        sink, name = self.tools.sink, self.journal.name
+        number = len(self.journal.compiles)
+        sink.emit(trace.CompileStart(name, number, self.dynamic, _location(self.function)))
+        try:
+            with watch.stage("capture"):
+                captured = capture(self.function, args, kwargs, self.policy)
+        except CaptureBreak as stopped:
+            self._refuse(stopped.record, kinds)
+            return None
+        spec = self._built(captured, watch, number)
+        self.entry.add(spec)
+        self.policy = self.policy.after(captured.observed)
+        return spec
+
+    def _built(self, captured: Captured, watch: Stopwatch, number: int) -> EntrySpec:
+        journal, options = self.journal, self.tools.options
+        dump = trace.DumpSink(options.dump_dir).begin(journal.name)
+        built = build(captured.graph, self.tools, dump, watch)
+        journal.graphs.append(captured.graph)
+        journal.guards.extend(captured.guards)
+        journal.kernels.extend(built.facts.kernels)
+        journal.fusions.extend(built.facts.fusions)
+        journal.allocations.extend(built.facts.allocations)
+        record = Compile(number, built.cache, tuple(watch.seconds.items()), _location(self.function))
+        journal.compiles.append(record)
+        self.tools.sink.emit(
+            trace.CompileEnd(
+                journal.name, number, record.total, record.seconds, len(built.facts.kernels), built.cache == "hit"
+            )
+        )
+        return EntrySpec(
+            journal.name,
+            captured.guards,
+            inputs_of(captured.graph, captured.arguments),
+            outputs_of(captured.graph),
+            captured.result,
+            built.library,
+            captured.symbols,
+            built.facts.located([n.location for n in captured.graph.nodes]),
+            options.num_threads,
+            _release_elements(options.release_gil_us),
+        )
+
+    # ---- what went wrong, said ----
+
+    def _explain_misses(self, frame: Frame) -> None:
+        specs = self.entry.specs
+        if not specs:
+            return
+        reasons = []
+        for number, spec in enumerate(specs):
+            failed = next((g for g in spec.guards if not g.check(frame)), None)
+            if failed is not None:
+                reasons.append(failed.explain(frame))
+                self.journal.recompiles.append(Recompile(number, reasons[-1]))
+        self.tools.sink.emit(trace.Recompile(self.journal.name, len(specs), tuple(reasons), _location(self.function)))
+
+    def _tell_limit(self) -> None:
+        limit = self.tools.options.max_specialisations
+        reason = f"the bound of {limit} specialisations was met"
+        self.journal.skips[reason] += 1
+        if self.limit_told:
+            return
+        self.limit_told = True
+        last = self.journal.recompiles[-1].reason if self.journal.recompiles else ""
+        self.tools.sink.emit(trace.LimitReached(self.journal.name, limit, (last,), _location(self.function)))
+        warnings.warn(
+            f"{self.journal.name} has {limit} specialisations, and a call fits none of them ({last}); "
+            f"it runs as plain Python; remedy: options={{'max_specialisations': {2 * limit}}}, or dynamic=True",
+            stacklevel=4,
+        )
+
+    def _refuse(self, record: Break, kinds: object) -> None:
+        """Note a break or skip; raises under `fullgraph`."""
+        if self.fullgraph:
+            raise record.error() from None
+        if record.skip:
+            reason = str(record)
+            self.journal.skips[reason] += 1
+            self.tools.sink.emit(trace.Skip(self.journal.name, record.explanation, record.hint, record.location))
+            return
+        self.journal.breaks.append(record)
+        self.refused[kinds] = str(record)
+        self.tools.sink.emit(
+            trace.GraphBreak(
+                self.journal.name, record.code, record.context, record.explanation, record.hint, record.location
+            )
+        )
+        if str(record) not in self.warned:
+            self.warned.add(str(record))
+            warnings.warn(f"{self.journal.name} runs as plain Python: {record}", stacklevel=4)
+
+
+def _release_elements(microseconds: float) -> int:
+    """The GIL is released where the arrays of a call have so many elements, at about a nanosecond each."""
+    return max(1, int(microseconds * 1e3))
+
+
+def _location(function: Callable[..., Any]) -> Location | None:
+    code = getattr(function, "__code__", None)
+    return None if code is None else Location(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """What a refusal is remembered by: dtypes and ranks of arrays, values of plain constants, types of the rest."""
+
+    def kind(x: Any) -> object:
+        if isinstance(x, np.ndarray):
+            return np.ndarray, x.dtype, x.ndim
+        if isinstance(x, tuple | list):
+            return type(x), tuple(map(kind, x))
+        if type(x) in _plain_types and not isinstance(x, float | complex):
+            return type(x), x
+        return type(x)
+
+    return tuple(map(kind, args)), tuple((k, kind(v)) for k, v in sorted(kwargs.items()))
