@@ -15,7 +15,8 @@ from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
 from broadloom import trace
-from broadloom.capture import Policy, capture
+from broadloom.capture.capture import capture
+from broadloom.capture.context import Policy
 from broadloom.capture.breaks import CaptureBreak
 from broadloom.compiler.build import Toolchain
 from broadloom.compiler.compiled import State

@@ -19,11 +19,12 @@ from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
 from broadloom.fusion.schedule import Scheduled, schedule
-from broadloom.fusion.text import format_program
+from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify as verify_program
 from broadloom.graph.ir import Graph
 from broadloom.graph.manager import PassContext, Pipeline
 from broadloom.graph.order import value_orders
+from broadloom.graph.text import format_graph
 from broadloom.options import Options
 from broadloom.runtime import cache as object_cache
 from broadloom.runtime import symbols
@@ -76,7 +77,7 @@ def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) ->
     """Code for `graph`, from the cache if it is there."""
     target = host()
     if dump:
-        dump.write("capture", "graph", graph.text(locations=True))
+        dump.write("capture", "graph", format_graph(graph, locations=True))
     cache = object_cache.open_cache(tools.options, tools.sink)
     key = ""
     if cache is not None:
@@ -112,7 +113,7 @@ def _generate(
         scheduled = fuse(optimised, fusion=tools.options.fusion)
         verify_program(scheduled.program)
     if dump:
-        dump.write("program", "loops", format_program(scheduled.program))
+        dump.write("program", "loops", print_program(scheduled.program))
         dump.write("fusion", "txt", "\n".join(map(str, scheduled.decisions)))
     with watch.stage("codegen"):
         text = module_text(scheduled.program, target, optimised.constants, emit=emit)
