@@ -43,7 +43,7 @@ class StorageBox:
         while pending:
             storage = pending.pop()
             if storage.buffer is not None:
-                if storage.buffer is buffer:
+                if storage.buffer.name == buffer.name:
                     return True
                 continue
             new = [o for o in storage.operands if id(o) not in seen]
@@ -69,6 +69,11 @@ class TensorBox:
     @staticmethod
     def whole(storage: StorageBox) -> TensorBox:
         return TensorBox(storage.dtype, storage.shape, storage.load, storage)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the tensor is its storage, element for element, and not a view of it."""
+        return self.load == self.storage.load
 
     def view(self, shape: Sequence[Size], index_map: Callable[[Index], Index]) -> TensorBox:
         """The tensor of `shape` whose element at `index` is this one's at `index_map(index)`."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from broadloom.fusion.handlers import accesses
 from broadloom.fusion.ir import Kernel, Loop
-from broadloom.fusion.merge import NoFuse, is_pointwise
+from broadloom.fusion.merge import SMALL, NoFuse, is_pointwise, is_small
 from broadloom.symbolic import Size, product
 
-SMALL = 4096  # points that one thread computes sooner than a second kernel is called
 ENOUGH_ROWS = 16  # outer points that keep the threads busy when the rest moves inside a row
 
 
@@ -25,6 +24,8 @@ class Fuse:
 
 def worthwhile(a: Kernel, b: Kernel) -> Fuse | NoFuse:
     """Whether fusing saves memory traffic without taking parallelism away."""
+    if is_small(a) and is_small(b):
+        return Fuse("both are small")
     stored = _buffers(a, stores=True)
     loaded = _buffers(b, stores=False)
     if stored & loaded:

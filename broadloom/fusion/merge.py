@@ -14,9 +14,10 @@ from itertools import islice, permutations
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Access, Recording, accesses, count_ops, instructions_of, may_raise, replay
 from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
-from broadloom.symbolic import Size, Symbol, substitute
+from broadloom.symbolic import Size, Symbol, product, substitute
 
 MAX_BODY_OPS = 200
+SMALL = 4096  # points that one thread computes sooner than a second kernel is called
 MAX_MAPPINGS = 6  # loop correspondences tried before two iteration spaces count as different
 
 
@@ -55,17 +56,31 @@ def is_pointwise(kernel: Kernel) -> bool:
     return len(kernel.stages) == 1 and not kernel.stages[0].loops and not kernel.accumulators and not kernel.serial
 
 
+def is_small(kernel: Kernel) -> bool:
+    """Whether one thread computes all points sooner than a second kernel is called, and they can be one point."""
+    if kernel.outer and not is_pointwise(kernel):
+        return False
+    inner = max((product(loop.extent for loop in s.loops) for s in kernel.stages), key=_as_int, default=1)
+    return _as_int(product(loop.extent for loop in kernel.outer) * inner) <= SMALL
+
+
+def _as_int(size: Size) -> int:
+    return size if isinstance(size, int) else SMALL + 1
+
+
 def merge(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel | NoFuse:
     """A and then B as one kernel. `dtypes` are those of the buffers."""
     if a.serial or b.serial:
         return NoFuse("a scatter runs in order")
     if sum(count_ops(s.body) for k in (a, b) for s in k.stages) > MAX_BODY_OPS:
         return NoFuse(f"the body would exceed {MAX_BODY_OPS} ops")
+    if is_small(a) and is_small(b):
+        return _late_write(a, b) or _combined(_inside(a), _inside(b), dtypes)
     reason = NoFuse(f"iteration spaces differ: {_extents(a.outer)} and {_extents(b.outer)}")
     for left, right in islice(_aligned(a, b), MAX_MAPPINGS):
         conflict = _conflict(left, right, dtypes)
         if conflict is None:
-            return _combined(left, right)
+            return _combined(left, right, dtypes)
         reason = conflict
     return reason
 
@@ -104,6 +119,11 @@ def _matches(small: Sequence[Loop], large: Sequence[Loop]) -> Iterator[tuple[Sym
         same = all(x.extent == y.extent for x, y in zip(small, candidate, strict=True))
         if same and list(candidate) != list(large[: len(small)]):
             yield tuple(x.variable for x in candidate)
+
+
+def _inside(kernel: Kernel) -> Kernel:
+    """The kernel with its outer loops moved into each stage: one point that does everything, in order."""
+    return _demoted(kernel, ()) if kernel.outer else kernel
 
 
 def _renamed(kernel: Kernel, mapping: Mapping[Symbol, Symbol], outer: tuple[Loop, ...]) -> Kernel:
@@ -161,9 +181,14 @@ def _conflict(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> NoFuse | Non
                 return NoFuse(f"{access.buffer} is read at another point than it is stored")
             if any(x.dtype not in (None, dtypes[x.buffer]) for x in (access, other)):
                 return NoFuse(f"{access.buffer} is seen through another dtype")
-    raises = any(may_raise(s.body) for s in a.stages), any(may_raise(s.body) for s in b.stages)
-    for raising, kernel in zip(raises, (b, a), strict=True):
-        if raising and any(x.mode != "load" and x.buffer.startswith("in") for x in _kernel_accesses(kernel)):
+    return _late_write(a, b)
+
+
+def _late_write(a: Kernel, b: Kernel) -> NoFuse | None:
+    """Inputs are written only after every check has passed: a check and such a write stay apart."""
+    for raising, writing in ((a, b), (b, a)):
+        stores = (x for x in _kernel_accesses(writing) if x.mode != "load")
+        if any(may_raise(s.body) for s in raising.stages) and any(x.buffer.startswith("in") for x in stores):
             return NoFuse("an input is written back only after every check has passed")
     return None
 
@@ -171,10 +196,10 @@ def _conflict(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> NoFuse | Non
 # ---- stages -----------------------------------------------------------------------------------------------------
 
 
-def _combined(a: Kernel, b: Kernel) -> Kernel:
+def _combined(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel:
     stages = list(a.stages)
     for stage in b.stages:
-        place = _place(stages, stage)
+        place = _place(stages, stage, dtypes)
         if place is None:
             stages.append(stage)
         else:
@@ -195,14 +220,14 @@ def _joined(first: Stage, second: Stage) -> Stage:
     return Stage(first.loops, recording.body(), first.sequential or second.sequential)
 
 
-def _place(stages: Sequence[Stage], stage: Stage) -> int | None:
+def _place(stages: Sequence[Stage], stage: Stage, dtypes: Mapping[str, DType]) -> int | None:
     """The earliest stage over the same loops that `stage` may join: nothing it needs is made later."""
     earliest = len(stages)
     for position in range(len(stages) - 1, -1, -1):
         other = stages[position]
         if _made_accumulators(other.body) & _used_accumulators(stage.body):
             break
-        if other.loops == stage.loops:
+        if other.loops == stage.loops and _side_by_side(other.body, stage.body, dtypes):
             earliest = position
         if _touches(other.body, stage.body):
             break
@@ -215,6 +240,17 @@ def _made_accumulators(body: Body) -> set[str]:
 
 def _used_accumulators(body: Body) -> set[str]:
     return {i.name for i in instructions_of(body) if isinstance(i, Accumulated)}
+
+
+def _side_by_side(first: Body, second: Body, dtypes: Mapping[str, DType]) -> bool:
+    """Whether both bodies may run in one iteration: what one stores, the other uses at the same element only."""
+    for x in accesses(first):
+        for y in accesses(second):
+            if x.buffer != y.buffer or x.mode == y.mode == "load":
+                continue
+            if x.index != y.index or any(z.dtype not in (None, dtypes[z.buffer]) for z in (x, y)):
+                return False
+    return True
 
 
 def _touches(first: Body, second: Body) -> bool:

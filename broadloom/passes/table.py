@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broadloom.graph.manager import Pass, Pipeline, parse_pipeline
+from broadloom.passes.cheaper_arithmetic import CheaperArithmetic
 from broadloom.passes.common_subexpressions import CommonSubexpressions
 from broadloom.passes.dead_code import DeadCode
 from broadloom.passes.decompose import Decompose
@@ -10,12 +11,13 @@ from broadloom.passes.fold_constants import FoldConstants
 from broadloom.passes.remove_no_ops import RemoveNoOps
 
 PASSES: dict[str, type[Pass]] = {
-    p.name: p for p in (CommonSubexpressions, DeadCode, Decompose, FoldConstants, RemoveNoOps)
+    p.name: p for p in (CheaperArithmetic, CommonSubexpressions, DeadCode, Decompose, FoldConstants, RemoveNoOps)
 }
 
 # Views that writes leave behind go first; what decomposition makes is cleaned up by the second round.
 DEFAULT = (
-    "dead-code,remove-no-ops,fold-constants,decompose,remove-no-ops,common-subexpressions,fold-constants,dead-code"
+    "dead-code,remove-no-ops,fold-constants,decompose,remove-no-ops,fold-constants,cheaper-arithmetic,"
+    "common-subexpressions,dead-code"
 )
 
 

@@ -60,11 +60,11 @@ def test_shared_dear_value_is_computed_once():
 def test_window_over_a_dear_producer_reads_a_buffer():
     def f(b, x):
         e = b.call("exp", x)
-        left = b.call("slice", e, starts=(0,), sizes=(98,), steps=(1,))
-        right = b.call("slice", e, starts=(2,), sizes=(98,), steps=(1,))
+        left = b.call("slice", e, starts=(0,), sizes=(99998,), steps=(1,))
+        right = b.call("slice", e, starts=(2,), sizes=(99998,), steps=(1,))
         return b.call("add", left, right)
 
-    found = scheduled(graph_of(f, (100,)))
+    found = scheduled(graph_of(f, (100000,)))
     first, second = found.program.steps
     assert [i.op for i in first.stages[0].body.instructions if isinstance(i, Compute)] == ["exp"]
     assert [i.op for i in second.stages[0].body.instructions if isinstance(i, Compute)] == ["add"]
@@ -182,7 +182,7 @@ def test_window_of_an_input_is_written_in_place():
         update = {"starts": (2,), "sizes": (3,), "steps": (1,)}
         return b.call("slice_update", x, b.constant(np.zeros(3, np.float32)), **update), ()
 
-    (kernel,) = scheduled(written(f, (10,))).program.steps
+    (kernel,) = scheduled(written(f, (100000,))).program.steps
     assert [str(loop.extent) for loop in kernel.outer] == ["3"]
     assert {a.buffer for a in accesses(kernel.stages[0].body) if a.mode == "set"} == {"in0"}
 
@@ -193,7 +193,7 @@ def test_value_read_before_a_write_is_made_first():
         before = b.call("multiply", x, x)
         return b.call("slice_update", x, b.constant(np.zeros(3, np.float32)), **update), (before,)
 
-    first, second = scheduled(written(f, (10,))).program.steps
+    first, second = scheduled(written(f, (100000,))).program.steps
     assert {a.buffer for a in accesses(first.stages[0].body) if a.mode == "set"} == {"out0"}
     assert {a.buffer for a in accesses(second.stages[0].body) if a.mode == "set"} == {"in0"}
 

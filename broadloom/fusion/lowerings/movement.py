@@ -14,7 +14,7 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.ir import Buffer, Layout
-from broadloom.fusion.lower import Lowering
+from broadloom.fusion.lower import Lowering, window
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, floordiv, ge, lt, mod, smax
 
@@ -51,15 +51,17 @@ def _store_piece(
 
 
 def lower_concat(state: Lowering, node: Node, ids: Sequence[ValueId], *parts: TensorBox) -> TensorBox:
+    """Each part stored to its place, unless it was made there."""
     result = node.types[0]
     axis = node.attributes["axis"] + len(result.shape)
     buffer = state.destination(ids[0], result.dtype, result.shape)
     start: Size = 0
     for part in parts:
         size = part.shape[node.attributes["axis"]]
-        shape = tuple(size if a == axis else n for a, n in enumerate(result.shape))
-        starts = [start if a == axis else 0 for a in range(len(shape))]
-        _store_piece(state, buffer, _window(buffer.layout, starts, shape, [1] * len(shape)), part, "concat")
+        piece = window(buffer.layout, axis, start, size)
+        found = state.strided(part)
+        if found is None or found[0].name != buffer.name or found[1] != piece:
+            _store_piece(state, buffer, piece, part, "concat")
         start = start + size
     return _in_buffer(buffer, result.dtype, result.shape)
 
