@@ -15,9 +15,9 @@ from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
 from broadloom import trace
+from broadloom.capture.breaks import CaptureBreak
 from broadloom.capture.capture import capture
 from broadloom.capture.context import Policy
-from broadloom.capture.breaks import CaptureBreak
 from broadloom.compiler.build import Toolchain
 from broadloom.compiler.compiled import State
 from broadloom.compiler.report import CompileReport

@@ -16,6 +16,7 @@ from broadloom import trace
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.emit import emit
 from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
+from broadloom.fusion.decide import Fuse
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
 from broadloom.fusion.schedule import Scheduled, schedule
@@ -26,7 +27,6 @@ from broadloom.graph.manager import PassContext, Pipeline
 from broadloom.graph.order import value_orders
 from broadloom.graph.text import format_graph
 from broadloom.options import Options
-from broadloom.runtime import cache as object_cache
 from broadloom.runtime import symbols
 from broadloom.runtime.link import Library, link, object_symbols
 from broadloom.runtime.target import Target, emit_object, host
@@ -66,34 +66,15 @@ class Toolchain:
     sink: trace.Sink
     level: int
 
-    def cache_key(self, graph: Graph, target: Target) -> str:
-        """A digest of all that decides the object's bytes."""
-        return object_cache.key(
-            str(graph), self.options.key(), self.pipeline.identity, f"level {self.level}", target=target
-        )
-
 
 def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) -> Built:
     """Code for `graph`, from the cache if it is there."""
     target = host()
     if dump:
         dump.write("capture", "graph", format_graph(graph, locations=True))
-    cache = object_cache.open_cache(tools.options, tools.sink)
-    key = ""
-    if cache is not None:
-        with watch.stage("cache"):
-            key = tools.cache_key(graph, target)
-            found = cache.get(key)
-        if found is not None:
-            facts = ModuleFacts.from_json(found.facts)
-            with watch.stage("link"):
-                return Built(_linked(found.object, graph.name), facts, "hit")
     code, facts = _generate(graph, tools, target, dump, watch)
-    if cache is not None:
-        with watch.stage("cache"):
-            cache.put(key, object_cache.Entry(code, facts.to_json()))
     with watch.stage("link"):
-        return Built(_linked(code, graph.name), facts, "off" if cache is None else "miss")
+        return Built(_linked(code, graph.name), facts, "off")
 
 
 def _linked(code: bytes, name: str) -> Library:
@@ -131,7 +112,5 @@ def fuse(graph: Graph, *, fusion: bool = True) -> Scheduled:
 
 
 def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:
-    from broadloom.fusion.decide import Fuse
-
     for d in scheduled.decisions:
         sink.emit(trace.FusionDecision(d.first, d.second, isinstance(d.outcome, Fuse), d.outcome.reason))

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from broadloom import trace
-from broadloom.capture.context import Policy
 from broadloom.capture.breaks import Break, CaptureBreak
 from broadloom.capture.capture import Captured, capture
+from broadloom.capture.context import Policy
 from broadloom.capture.sources import Frame
 from broadloom.compiler.build import Stopwatch, Toolchain, build
 from broadloom.compiler.report import Compile, Journal, Recompile

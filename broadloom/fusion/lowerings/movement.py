@@ -7,6 +7,7 @@ partial updates store pieces into one buffer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -131,10 +132,14 @@ def lower_repeat(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorB
     for position, count in enumerate(repeats):
         shape = tuple(count if a == axis else n for a, n in enumerate(result.shape))
         starts = [start if a == axis else 0 for a in range(len(shape))]
-        element = x.view(shape, lambda index, at=position: tuple(at if a == axis else i for a, i in enumerate(index)))
+        element = x.view(shape, partial(_at, axis, position))
         _store_piece(state, buffer, _window(buffer.layout, starts, shape, [1] * len(shape)), element, "repeat")
         start += count
     return _in_buffer(buffer, result.dtype, result.shape)
+
+
+def _at(axis: int, position: Size, index: Index) -> Index:
+    return tuple(position if a == axis else i for a, i in enumerate(index))
 
 
 def lower_tile(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
