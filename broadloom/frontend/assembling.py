@@ -15,7 +15,7 @@ import numpy as np
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import getitem, take
-from broadloom.frontend.operands import as_array, cast, constant, is_symbolic, known_dtype, promote
+from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, known_dtype, promote
 from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -179,30 +179,34 @@ def np_array_split(r: Recorder, ary: object, indices_or_sections: Any, axis: obj
     x = array_of(r, ary)
     where = shapes.axis_from_end(axis, x.ndim)
     n = x.shape[where]
-    bounds: list[Size]
     if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
-        inner = [shapes.as_size(i, "a split point") for i in indices_or_sections]
-        if not isinstance(n, int) or not all(isinstance(i, int) for i in inner):
-            raise Unsupported("splitting a symbolic size at given points", "slice the array yourself")
-        bounds = [0, *inner, n]
-        cuts = [range(n)[slice(a, b)] for a, b in itertools.pairwise(bounds)]
-        pieces: list[tuple[Size, Size]] = [(c.start, len(c)) for c in cuts]
+        pieces = _pieces_at(n, [shapes.as_size(i, "a split point") for i in indices_or_sections])
     else:
-        sections = shapes.as_size(indices_or_sections, "a number of sections")
-        if not isinstance(sections, int) or sections <= 0:
-            raise plain_numpy_raises("number sections must be larger than 0")
-        if isinstance(n, int):
-            each, extra = divmod(n, sections)
-            sizes: list[Size] = [each + (i < extra) for i in range(sections)]
-        elif shapes.same(r, n % sections, 0):
-            sizes = [n // sections] * sections
-        else:
-            raise Unsupported("splitting a symbolic size unevenly", "slice the array yourself")
-        pieces, start = [], 0
-        for size in sizes:
-            pieces.append((start, size))
-            start = start + size
+        pieces = _equal_pieces(r, n, shapes.as_size(indices_or_sections, "a number of sections"))
     return [_piece(r, x, where, start, size) for start, size in pieces]
+
+
+def _pieces_at(n: Size, points: list[Size]) -> list[tuple[Size, Size]]:
+    """(start, size) of the pieces between given points."""
+    bounds = [0, *(p for p in points if isinstance(p, int))]
+    if not isinstance(n, int) or len(bounds) != len(points) + 1:
+        raise Unsupported("splitting a symbolic size at given points", "slice the array yourself")
+    cuts = [range(n)[a:b] for a, b in itertools.pairwise([*bounds, n])]
+    return [(c.start, len(c)) for c in cuts]
+
+
+def _equal_pieces(r: Recorder, n: Size, sections: Size) -> list[tuple[Size, Size]]:
+    """(start, size) of so many pieces, the first ones longer by one where it does not divide."""
+    if not isinstance(sections, int) or sections <= 0:
+        raise plain_numpy_raises("number sections must be larger than 0")
+    if isinstance(n, int):
+        each, extra = divmod(n, sections)
+        sizes: list[Size] = [each + (i < extra) for i in range(sections)]
+    elif shapes.same(r, n % sections, 0):
+        sizes = [n // sections] * sections
+    else:
+        raise Unsupported("splitting a symbolic size unevenly", "slice the array yourself")
+    return list(zip(itertools.accumulate(sizes, initial=0), sizes, strict=False))
 
 
 def _piece(r: Recorder, x: ArrayHandle, where: int, start: Size, size: Size) -> ArrayHandle:
@@ -256,11 +260,11 @@ def np_repeat(r: Recorder, a: object, repeats: object, axis: object = None) -> A
         raise Unsupported("np.repeat by an array: the size of the result depends on data", "repeat by a constant")
     counts = [repeats] if not isinstance(repeats, (list, tuple, np.ndarray)) else list(repeats)
     if len(counts) == 1:
-        return r.op("repeat", x, repeats=shapes.as_size(counts[0]), axis=where)
+        return call(r, "repeat", x, repeats=shapes.as_size(counts[0]), axis=where)
     n = x.shape[where]
     if not shapes.same(r, n, len(counts)):
         raise plain_numpy_raises("repeats does not fit the axis")
-    return r.op("repeat", x, repeats=tuple(shapes.as_size(c) for c in counts), axis=where)
+    return call(r, "repeat", x, repeats=tuple(shapes.as_size(c) for c in counts), axis=where)
 
 
 def np_tile(r: Recorder, A: object, reps: object) -> ArrayHandle:
@@ -272,7 +276,7 @@ def np_tile(r: Recorder, A: object, reps: object) -> ArrayHandle:
     if all(c == 1 for c in counts) and isinstance(A, ArrayHandle):
         return _grown(r, r.copy(x), len(counts))
     x = _grown(r, x, len(counts))
-    return r.op("tile", x, reps=counts) if counts else r.copy(x)
+    return call(r, "tile", x, reps=counts) if counts else r.copy(x)
 
 
 def _grown(r: Recorder, x: ArrayHandle, ndim: int) -> ArrayHandle:
@@ -305,7 +309,7 @@ def _roll(r: Recorder, x: ArrayHandle, moves: Sequence[tuple[int, Size]]) -> Arr
     axes = tuple(sorted(total))
     if not axes:
         return r.copy(x)
-    return r.op("roll", x, shifts=tuple(total[a] for a in axes), axes=axes)
+    return call(r, "roll", x, shifts=tuple(total[a] for a in axes), axes=axes)
 
 
 def np_delete(r: Recorder, arr: object, obj: object, axis: object = None) -> ArrayHandle:
@@ -331,7 +335,7 @@ def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: objec
     shape[where] = v.shape[0] if v.ndim else 1
     piece = shapes.expand(r, v, tuple(shape))
     before, after = shapes.cut(r, x, where, 0, at), shapes.cut(r, x, where, at, sub(n, at))
-    joined = r.op("concat", before, piece, after, axis=where)
+    joined = call(r, "concat", before, piece, after, axis=where)
     return r.copy(joined, "F" if is_fortran(x) else "C")
 
 
@@ -363,5 +367,5 @@ def np_resize(r: Recorder, a: object, new_shape: object) -> ArrayHandle:
     if not isinstance(total, int) or not isinstance(n, int) or n == 0:
         raise Unsupported("np.resize of symbolic or empty sizes", "use np.tile and a slice")
     flat = shapes.reshape(r, x, (n,))
-    repeated = r.op("tile", flat, reps=(-(-total // n),)) if total > n else r.copy(flat)
+    repeated = call(r, "tile", flat, reps=(-(-total // n),)) if total > n else r.copy(flat)
     return shapes.reshape(r, shapes.cut(r, repeated, 0, 0, total), sizes)

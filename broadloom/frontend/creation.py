@@ -15,7 +15,17 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import as_array, cast, constant, from_size, is_symbolic, known_dtype, lift, operand
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+    from_size,
+    is_symbolic,
+    known_dtype,
+    lift,
+    operand,
+)
 from broadloom.frontend.reductions import np_any
 from broadloom.frontend.shaping import array_of, converted, np_diagonal, order_of, permuted
 from broadloom.frontend.ufuncs import apply
@@ -134,7 +144,7 @@ def np_full_like(
 
 def iota(r: Recorder, n: Size, dtype: DType = dtypes.int64) -> ArrayHandle:
     """0, 1, ..., n - 1."""
-    return r.op("iota", size=n, dtype=dtype)
+    return call(r, "iota", size=n, dtype=dtype)
 
 
 def np_arange(
@@ -175,7 +185,8 @@ def np_arange(
 
 def _arange_dtype(*bounds: object) -> DType:
     """NumPy's own choice, asked for with empty bounds of the same types."""
-    start, stop, step = (int if isinstance(x, Expr) else type(x) for x in bounds)
+    kinds: list[Any] = [int if isinstance(x, Expr) else type(x) for x in bounds]
+    start, stop, step = kinds
     try:
         return known_dtype(np.arange(start(0), stop(0), step(1)).dtype)
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -205,8 +216,8 @@ def _progression(
 ) -> ArrayHandle:
     wide = dtypes.float32 if d in (dtypes.float16, dtypes.bfloat16) else d
     steps = iota(r, n, d) if d.is_integer else cast(r, iota(r, n), wide)
-    scaled = r.op("multiply", steps, cast(r, delta, wide))
-    result = scaled if starts_at_zero and d.is_integer else r.op("add", cast(r, first, wide), scaled)
+    scaled = call(r, "multiply", steps, cast(r, delta, wide))
+    result = scaled if starts_at_zero and d.is_integer else call(r, "add", cast(r, first, wide), scaled)
     return cast(r, result, d)
 
 
@@ -232,20 +243,20 @@ def np_linspace(
     low, high = (apply(r, np.multiply, as_array(r, x), 1.0) for x in (start, stop))
     computed = known_dtype(np.result_type(low.dtype.numpy, high.dtype.numpy, float(3)))
     final = computed if dtype is None else known_dtype(dtype)
-    delta = r.op("subtract", cast(r, high, computed), cast(r, low, computed))
+    delta = call(r, "subtract", cast(r, high, computed), cast(r, low, computed))
     scalars = delta.ndim == 0
     y = shapes.insert_axes(r, cast(r, iota(r, n), computed), 1, delta.ndim)
     step: ArrayHandle = constant(r, math.nan, computed)
     if isinstance(div, int) and div <= 0:
-        y = r.op("multiply", y, delta)
+        y = call(r, "multiply", y, delta)
     else:
         divisor = cast(r, from_size(r, div), computed)
-        step = r.op("divide", delta, divisor)
-        zero = r.op("equal", step, constant(r, 0, computed))
+        step = call(r, "divide", delta, divisor)
+        zero = call(r, "equal", step, constant(r, 0, computed))
         zero = zero if scalars else np_any(r, zero)
-        by_step = r.op("multiply", y, step)
-        y = r.op("where", zero, r.op("multiply", r.op("divide", y, divisor), delta), by_step)
-    y = r.op("add", y, cast(r, low, computed))
+        by_step = call(r, "multiply", y, step)
+        y = call(r, "where", zero, call(r, "multiply", call(r, "divide", y, divisor), delta), by_step)
+    y = call(r, "add", y, cast(r, low, computed))
     if endpoint and decide_more_than_one(r, n):
         last = shapes.expand(r, cast(r, high, y.dtype), y.shape[1:])
         r.write(shapes.cut(r, y, 0, sub(n, 1), 1), shapes.insert_axes(r, last, 0))
@@ -313,7 +324,7 @@ def np_eye(
     """`numpy.eye`."""
     rows = shapes.as_size(N)
     columns = rows if M is None else shapes.as_size(M)
-    result: ArrayHandle = r.op("eye", rows=rows, cols=columns, offset=shapes.as_size(k), dtype=known_dtype(dtype))
+    result: ArrayHandle = call(r, "eye", rows=rows, cols=columns, offset=shapes.as_size(k), dtype=known_dtype(dtype))
     return result if order_of(order) == "C" else r.copy(result, order_of(order))
 
 
@@ -326,8 +337,8 @@ def _triangle(r: Recorder, rows: Size, columns: Size, k: object) -> ArrayHandle:
     """True at and below diagonal number k."""
     i = shapes.insert_axes(r, iota(r, rows), 1)
     shift = shapes.as_size(k, "a diagonal")
-    j = r.op("subtract", iota(r, columns), from_size(r, shift))
-    return r.op("greater_equal", i, j)
+    j = call(r, "subtract", iota(r, columns), from_size(r, shift))
+    return call(r, "greater_equal", i, j)
 
 
 def np_tri(
@@ -343,7 +354,7 @@ def np_tril(r: Recorder, m: object, k: int = 0) -> ArrayHandle:
     x = as_array(r, m)
     x = shapes.expand(r, x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
     _require_matrix(x)
-    return r.op("where", _triangle(r, *x.shape[-2:], k), x, constant(r, 0, x.dtype))
+    return call(r, "where", _triangle(r, x.shape[-2], x.shape[-1], k), x, constant(r, 0, x.dtype))
 
 
 def np_triu(r: Recorder, m: object, k: int = 0) -> ArrayHandle:
@@ -351,7 +362,7 @@ def np_triu(r: Recorder, m: object, k: int = 0) -> ArrayHandle:
     x = as_array(r, m)
     x = shapes.expand(r, x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
     _require_matrix(x)
-    return r.op("where", _triangle(r, *x.shape[-2:], k - 1), constant(r, 0, x.dtype), x)
+    return call(r, "where", _triangle(r, x.shape[-2], x.shape[-1], k - 1), constant(r, 0, x.dtype), x)
 
 
 def _require_matrix(x: ArrayHandle) -> None:
@@ -391,9 +402,9 @@ def np_vander(r: Recorder, x: object, N: object = None, increasing: bool = False
     column = cast(r, a, d)
     columns = [filled(r, a.shape, 1, d)]
     for _ in range(n - 1):
-        columns.append(r.op("multiply", columns[-1], column))
+        columns.append(call(r, "multiply", columns[-1], column))
     chosen = columns[:n] if increasing else columns[:n][::-1]
-    return r.op("stack", *chosen, axis=-1)
+    return call(r, "stack", *chosen, axis=-1)
 
 
 # ---- grids -----------------------------------------------------------------------------------------------------------
@@ -430,4 +441,4 @@ def np_indices(r: Recorder, dimensions: Sequence[Any], dtype: object = int, spar
         return tuple(axes)
     if not axes:
         return filled(r, (0,), 0, d)
-    return r.op("stack", *(shapes.expand(r, a, sizes) for a in axes), axis=-1 - n)
+    return call(r, "stack", *(shapes.expand(r, a, sizes) for a in axes), axis=-1 - n)

@@ -14,10 +14,20 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import as_array, cast, constant, from_size, is_sequence, lift, operand, result_dtype
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+    from_size,
+    is_sequence,
+    lift,
+    operand,
+    result_dtype,
+)
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import array_of
-from broadloom.frontend.ufuncs import apply, as_out, deliver, scalar, ufunc
+from broadloom.frontend.ufuncs import apply, as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, sub
@@ -29,12 +39,12 @@ def np_where(r: Recorder, condition: object, x: object = NO_VALUE, y: object = N
         raise Unsupported("np.where of one argument: the size of the result depends on data", "give x and y")
     mask = truth(r, as_array(r, condition))
     d = result_dtype(r, x, y)
-    return r.op("where", mask, lift(r, operand(r, x), d), lift(r, operand(r, y), d))
+    return call(r, "where", mask, lift(r, operand(r, x), d), lift(r, operand(r, y), d))
 
 
 def truth(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """Is each element true?"""
-    return x if x.dtype is dtypes.bool_ else r.op("not_equal", x, constant(r, 0, x.dtype))
+    return x if x.dtype is dtypes.bool_ else call(r, "not_equal", x, constant(r, 0, x.dtype))
 
 
 def np_select(
@@ -50,7 +60,7 @@ def np_select(
     result = lift(r, operand(r, default), d)
     choices = [lift(r, operand(r, c), d) for c in choicelist]
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
-        result = r.op("where", condition, choice, result)
+        result = call(r, "where", condition, choice, result)
     return result
 
 
@@ -67,7 +77,7 @@ def np_choose(r: Recorder, a: object, choices: object, out: object = None, mode:
     result = cast(r, options[last], d)
     for i in range(last - 1, -1, -1):
         below = apply(r, np.less_equal, index, i) if mode == "clip" else apply(r, np.equal, index, i)
-        result = r.op("where", below, cast(r, options[i], d), result)
+        result = call(r, "where", below, cast(r, options[i], d), result)
     return deliver(r, result, as_out(out))
 
 
@@ -93,12 +103,12 @@ def method_clip(
 ) -> ArrayHandle:
     """`x.clip`: one bound is a maximum or minimum, two are NumPy's clip loop."""
     if min is None and max is None:
-        return ufunc(r, np.positive, a, out=out, **kwargs)
+        return apply(r, np.positive, a, out=out, **kwargs)
     x = as_array(r, a) if not isinstance(a, (int, float, complex, WeakScalar, Expr)) else a
     if min is None:
-        return ufunc(r, np.minimum, x, max, out=out, **kwargs)
+        return apply(r, np.minimum, x, max, out=out, **kwargs)
     if max is None:
-        return ufunc(r, np.maximum, x, min, out=out, **kwargs)
+        return apply(r, np.maximum, x, min, out=out, **kwargs)
     # NumPy's clip loop is minimum(maximum(x, low), high), in the common dtype of all three.
     d = result_dtype(r, x, min, max)
     if d is dtypes.bool_:
@@ -109,7 +119,7 @@ def method_clip(
     if kwargs or dtype is not None or where is not True:
         raise Unsupported("np.clip with ufunc arguments", "use np.minimum(np.maximum(x, low), high)")
     parts = [lift(r, operand(r, v), d) for v in (x, min, max)]
-    result = r.op("clip", *parts)
+    result = call(r, "clip", *parts)
     return deliver(r, result, as_out(out), casting=casting)
 
 
@@ -128,19 +138,19 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
             return deliver(r, r.copy(x), target)
         raise Unsupported("np.round of integers to tens", "divide, round and multiply yourself")
     if x.dtype.kind == "c":
-        parts = [np_round(r, r.op(part, x), decimals) for part in ("real", "imag")]
-        return deliver(r, r.op("complex", *parts), target)
+        parts = [np_round(r, call(r, part, x), decimals) for part in ("real", "imag")]
+        return deliver(r, call(r, "complex", *parts), target)
     if decimals == 0:
-        return deliver(r, r.op("round", x), target)
+        return deliver(r, call(r, "round", x), target)
     power = 10.0 ** abs(int(decimals))
     first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     factor = constant(r, power, x.dtype)
-    return deliver(r, r.op(second, r.op("round", r.op(first, x, factor)), factor), target)
+    return deliver(r, call(r, second, call(r, "round", call(r, first, x, factor)), factor), target)
 
 
 def np_fix(r: Recorder, x: object, out: object = None) -> ArrayHandle:
     """`numpy.fix`."""
-    return ufunc(r, np.trunc, x, out=out)
+    return apply(r, np.trunc, x, out=out)
 
 
 def np_nan_to_num(
@@ -157,11 +167,11 @@ def np_nan_to_num(
             raise Unsupported("np.nan_to_num of bfloat16", "cast to float32 first")
         replaced = a
         for test, value in (
-            (r.op("isnan", a), nan),
-            (r.op("equal", a, constant(r, math.inf, a.dtype)), info.max if posinf is None else posinf),
-            (r.op("equal", a, constant(r, -math.inf, a.dtype)), info.min if neginf is None else neginf),
+            (call(r, "isnan", a), nan),
+            (call(r, "equal", a, constant(r, math.inf, a.dtype)), info.max if posinf is None else posinf),
+            (call(r, "equal", a, constant(r, -math.inf, a.dtype)), info.min if neginf is None else neginf),
         ):
-            replaced = r.op("where", test, lift(r, operand(r, value), a.dtype), replaced)
+            replaced = call(r, "where", test, lift(r, operand(r, value), a.dtype), replaced)
         result = replaced
     if not copy and isinstance(x, ArrayHandle) and not x.numpy_scalar:
         r.write(x, result)
@@ -173,7 +183,7 @@ def np_angle(r: Recorder, z: object, deg: bool = False) -> ArrayHandle:
     """`numpy.angle`."""
     x = as_array(r, z)
     if x.dtype.kind == "c":
-        re, im = r.op("real", x), r.op("imag", x)
+        re, im = call(r, "real", x), call(r, "imag", x)
     else:
         re, im = x, constant(r, 0, x.dtype)
     result = apply(r, np.arctan2, im, re)
@@ -209,24 +219,24 @@ def np_isclose(
 def np_isposinf(r: Recorder, x: object, out: object = None) -> ArrayHandle:
     """`numpy.isposinf`."""
     sign = apply(r, np.logical_not, apply(r, np.signbit, x))
-    return ufunc(r, np.logical_and, apply(r, np.isinf, x), sign, out=out)
+    return apply(r, np.logical_and, apply(r, np.isinf, x), sign, out=out)
 
 
 def np_isneginf(r: Recorder, x: object, out: object = None) -> ArrayHandle:
     """`numpy.isneginf`."""
-    return ufunc(r, np.logical_and, apply(r, np.isinf, x), apply(r, np.signbit, x), out=out)
+    return apply(r, np.logical_and, apply(r, np.isinf, x), apply(r, np.signbit, x), out=out)
 
 
 def np_isreal(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.isreal`."""
     a = as_array(r, x)
-    return apply(r, np.equal, r.op("imag", a), 0)
+    return apply(r, np.equal, call(r, "imag", a), 0)
 
 
 def np_iscomplex(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.iscomplex`."""
     a = as_array(r, x)
-    return apply(r, np.not_equal, r.op("imag", a), 0)
+    return apply(r, np.not_equal, call(r, "imag", a), 0)
 
 
 # ---- differences -----------------------------------------------------------------------------------------------------
@@ -318,7 +328,7 @@ def _gradient_along(r: Recorder, x: ArrayHandle, axis: int, h: object, edge_orde
         first = _combination(r, h, ((-1.5, at(0)), (2.0, at(1)), (-0.5, at(2))))
         last = _combination(r, h, ((0.5, at(-3)), (-2.0, at(-2)), (1.5, at(-1))))
     parts = [cast(r, p, x.dtype) for p in (first, inner, last)]
-    return r.op("concat", *parts, axis=axis - x.ndim)
+    return call(r, "concat", *parts, axis=axis - x.ndim)
 
 
 def _combination(r: Recorder, h: object, terms: Sequence[tuple[float, ArrayHandle]]) -> ArrayHandle:
@@ -359,7 +369,7 @@ def np_polyval(r: Recorder, p: object, x: object) -> ArrayHandle:
     parts = [as_array(r, c) for c in coefficients]  # type: ignore[attr-defined]
     common = result_dtype(r, *(q.dtype.numpy for q in parts))
     y = apply(r, np.multiply, a, 0)
-    y = r.op("where", constant(r, True), constant(r, 0, a.dtype), y)
+    y = call(r, "where", constant(r, True), constant(r, 0, a.dtype), y)
     for q in parts:
         y = apply(r, np.add, apply(r, np.multiply, y, a), cast(r, q, common))
     return scalar(r, y)
@@ -392,8 +402,8 @@ def np_cov(
     centered = apply(r, np.subtract, x, np_mean(r, x, 1, keepdims=True))
     transposed = shapes.permute(r, centered, [1, 0])
     if x.dtype.kind == "c":
-        transposed = r.op("conj", transposed)
-    product = r.op("matmul", centered, transposed)
+        transposed = call(r, "conj", transposed)
+    product = call(r, "matmul", centered, transposed)
     factor = apply(r, np.subtract, cast(r, from_size(r, n), dtypes.float64), degrees)
     product = apply(r, np.multiply, product, apply(r, np.true_divide, 1, factor))
     gone = [i for i, s in enumerate(product.shape) if s == 1]

@@ -17,7 +17,17 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import as_array, cast, constant, from_size, is_sequence, is_symbolic, lift, operand
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+    from_size,
+    is_sequence,
+    is_symbolic,
+    lift,
+    operand,
+)
 from broadloom.frontend.shapes import decide
 from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -316,7 +326,7 @@ def shapes_ndim(indices: Sequence[ArrayHandle]) -> int:
 
 def _gather(r: Recorder, x: ArrayHandle, indices: Sequence[ArrayHandle], axes: Sequence[int]) -> ArrayHandle:
     """Index dims first, then the axes that are left."""
-    result: ArrayHandle = r.op("gather", x, *indices, axes=tuple(a - x.ndim for a in axes), core=x.ndim)
+    result: ArrayHandle = call(r, "gather", x, *indices, axes=tuple(a - x.ndim for a in axes), core=x.ndim)
     return result
 
 
@@ -398,7 +408,7 @@ def _assign_where(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHa
         v = shapes.reshape(r, v, (*front, *(1,) * mask.ndim, *v.shape[v.ndim - trailing :]))
     v = fit(r, v, view.shape)
     mask = shapes.insert_axes(r, mask, mask.ndim, trailing)
-    r.write(view, r.op("where", shapes.expand(r, mask, view.shape), v, view))
+    r.write(view, call(r, "where", shapes.expand(r, mask, view.shape), v, view))
     return True
 
 
@@ -416,7 +426,7 @@ def scatter(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle, 
     v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
     v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
     axes_from_end = tuple(a - base.ndim for a in axes)
-    result = r.op("scatter", base, v, *indices, axes=axes_from_end, core=base.ndim, mode=mode, index_rank=n)
+    result = call(r, "scatter", base, v, *indices, axes=axes_from_end, core=base.ndim, mode=mode, index_rank=n)
     r.write(base, result)
 
 
@@ -431,13 +441,13 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
         raise plain_numpy_raises("cannot cast the operand of ufunc.at")
     v = lift(r, value, a.dtype)
     if u is np.subtract:
-        v = r.op("negative", v)
+        v = call(r, "negative", v)
     parsed = parse(r, a, indices)
     if any(isinstance(p, Mask) for p in parsed.parts):
         parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
     if all(isinstance(p, BASIC) for p in parsed.parts):
         view = basic_view(r, a, parsed.parts)
-        r.write(view, r.op("add", view, fit(r, v, view.shape)))
+        r.write(view, call(r, "add", view, fit(r, v, view.shape)))
         return
     scatter(r, a, parsed.parts, v, "add")
 
@@ -457,17 +467,17 @@ def take(
         where = shapes.axis_from_end(axis, x.ndim)
     if mode != "raise":
         index = _into_range(r, r.promote(index, dtypes.int64), x.shape[where], mode)
-    result = r.op("take", x, index, axis=where, index_rank=index.ndim)
+    result = call(r, "take", x, index, axis=where, index_rank=index.ndim)
     return r.as_scalar(result) if result.ndim == 0 else result
 
 
 def _into_range(r: Recorder, index: ArrayHandle, n: Size, mode: str) -> ArrayHandle:
     size = from_size(r, n)
     if mode == "wrap":
-        return r.op("remainder", index, size)
+        return call(r, "remainder", index, size)
     if mode == "clip":
-        last = r.op("subtract", size, constant(r, 1, dtypes.int64))
-        return r.op("clip", index, constant(r, 0, dtypes.int64), last)
+        last = call(r, "subtract", size, constant(r, 1, dtypes.int64))
+        return call(r, "clip", index, constant(r, 0, dtypes.int64), last)
     raise plain_numpy_raises(f"unknown mode {mode!r}")
 
 
@@ -478,7 +488,7 @@ def take_along_axis(r: Recorder, arr: object, indices: object, axis: object = -1
         x, axis = shapes.reshape(r, x, (shapes.count(x.shape),)), 0
     if not index.dtype.is_integer or index.ndim != x.ndim:
         raise plain_numpy_raises("indices must be integers, with as many dims as the array")
-    return r.op("take_along_axis", x, cast(r, index, dtypes.int64), axis=shapes.axis_from_end(axis, x.ndim))
+    return call(r, "take_along_axis", x, cast(r, index, dtypes.int64), axis=shapes.axis_from_end(axis, x.ndim))
 
 
 def compress(r: Recorder, condition: object, a: object, axis: object = None, out: object = None) -> ArrayHandle:
@@ -512,7 +522,7 @@ def np_copyto(r: Recorder, dst: object, src: object, casting: str = "same_kind",
     value = fit(r, lift(r, source, dst.dtype), dst.shape)
     if where is not True:
         mask = as_mask(r, where)
-        value = r.op("where", shapes.expand(r, mask, dst.shape), value, dst)
+        value = call(r, "where", shapes.expand(r, mask, dst.shape), value, dst)
     r.write(dst, value)
 
 
@@ -523,8 +533,8 @@ def np_putmask(r: Recorder, a: object, mask: object, values: object) -> None:
     m = as_array(r, mask)
     if not shapes.same_shape(r, m.shape, a.shape):
         raise plain_numpy_raises("putmask: mask and data must be the same size")
-    m = m if m.dtype is dtypes.bool_ else r.op("not_equal", m, constant(r, 0, m.dtype))
-    r.write(a, r.op("where", m, shapes.expand(r, lift(r, operand(r, values), a.dtype), a.shape), a))
+    m = m if m.dtype is dtypes.bool_ else call(r, "not_equal", m, constant(r, 0, m.dtype))
+    r.write(a, call(r, "where", m, shapes.expand(r, lift(r, operand(r, values), a.dtype), a.shape), a))
 
 
 def np_fill_diagonal(r: Recorder, a: object, val: object, wrap: bool = False) -> None:

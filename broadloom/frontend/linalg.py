@@ -14,10 +14,10 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import as_array, cast, constant, known_dtype, result_dtype
+from broadloom.frontend.operands import as_array, call, cast, constant, known_dtype, result_dtype
 from broadloom.frontend.reductions import np_max, np_min, np_sum
 from broadloom.frontend.shaping import np_diagonal, np_moveaxis
-from broadloom.frontend.ufuncs import apply, as_out, deliver, ufunc
+from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.symbolic import ge
@@ -32,9 +32,9 @@ def _pair(r: Recorder, a: object, b: object, dtype: object = None) -> tuple[Arra
 def _contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
     """Call a contraction; bools go through integers, as there is no logical product."""
     if a.dtype is dtypes.bool_:
-        counted = r.op(op, r.promote(a, dtypes.int64), r.promote(b, dtypes.int64))
-        return r.op("not_equal", counted, constant(r, 0, dtypes.int64))
-    result: ArrayHandle = r.op(op, a, b)
+        counted = call(r, op, r.promote(a, dtypes.int64), r.promote(b, dtypes.int64))
+        return call(r, "not_equal", counted, constant(r, 0, dtypes.int64))
+    result: ArrayHandle = call(r, op, a, b)
     return result
 
 
@@ -56,7 +56,7 @@ def np_matmul(
         raise plain_numpy_raises("matmul: an input operand does not have enough dimensions")
     op = {(1, 1): "vecdot", (1, 2): "vecmat", (2, 1): "matvec", (2, 2): "matmul"}[min(a.ndim, 2), min(b.ndim, 2)]
     if op in ("vecdot", "vecmat") and a.dtype.kind == "c":
-        a = r.op("conj", a)  # those two conjugate their first operand, matmul does not
+        a = call(r, "conj", a)  # those two conjugate their first operand, matmul does not
     return _finish(r, _contract(r, op, a, b), out, casting)
 
 
@@ -149,7 +149,7 @@ def np_outer(r: Recorder, a: object, b: object, out: object = None) -> ArrayHand
     x, y = as_array(r, a), as_array(r, b)
     column = shapes.reshape(r, x, (shapes.count(x.shape), 1))
     row = shapes.reshape(r, y, (1, shapes.count(y.shape)))
-    return ufunc(r, np.multiply, column, row, out=out)  # type: ignore[no-any-return]
+    return apply(r, np.multiply, column, row, out=out)
 
 
 def np_tensordot(r: Recorder, a: object, b: object, axes: Any = 2) -> ArrayHandle:
@@ -225,7 +225,7 @@ def np_cross(
     for p, q, s, t in ((ay, bz, az, by), (az, bx, ax, bz), (ax, by, ay, bx)):
         parts.append(apply(r, np.subtract, apply(r, np.multiply, p, q), apply(r, np.multiply, s, t)))
     where = shapes.axis_from_end(axisc, parts[0].ndim + 1)
-    return np_moveaxis(r, r.copy(r.op("stack", *parts, axis=-1), "C"), -1, where)
+    return np_moveaxis(r, r.copy(call(r, "stack", *parts, axis=-1), "C"), -1, where)
 
 
 def np_multi_dot(r: Recorder, arrays: Sequence[object], *, out: object = None) -> ArrayHandle:
@@ -247,24 +247,24 @@ def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
         raise Unsupported("matrix_power with a power that is not constant", "give a constant int")
     if n == 0:
         result = r.copy(x)
-        eye = r.op("eye", rows=x.shape[-1], cols=x.shape[-1], offset=0, dtype=x.dtype)
+        eye = call(r, "eye", rows=x.shape[-1], cols=x.shape[-1], offset=0, dtype=x.dtype)
         r.write(result, shapes.expand(r, eye, x.shape))
         return result
     if n < 0:
         x, n = np_inv(r, x), -n
     if n == 1:
         return x
-    result: ArrayHandle | None = None
+    power: ArrayHandle | None = None
     square = x
     while n:
         if n & 1:
-            result = square if result is None else np_matmul(r, result, square)
+            power = square if power is None else np_matmul(r, power, square)
         n >>= 1
         if n:
             square = np_matmul(r, square, square)
-    if result is None:
+    if power is None:
         raise TypeError("a positive power has a set bit")
-    return result
+    return power
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
@@ -294,10 +294,10 @@ def np_norm(r: Recorder, x: object, ord: Any = None, axis: object = None, keepdi
 
 def _root_of_squares(r: Recorder, a: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
     if a.dtype.kind == "c":
-        squares = r.op("add", r.op("square", r.op("real", a)), r.op("square", r.op("imag", a)))
+        squares = call(r, "add", call(r, "square", call(r, "real", a)), call(r, "square", call(r, "imag", a)))
     else:
-        squares = r.op("square", a)
-    return r.op("sqrt", r.op("sum", squares, axes=tuple(sorted(axes)), keepdims=keepdims))
+        squares = call(r, "square", a)
+    return call(r, "sqrt", call(r, "sum", squares, axes=tuple(sorted(axes)), keepdims=keepdims))
 
 
 def _vector_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
@@ -311,7 +311,7 @@ def _vector_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], k
     if ord == -math.inf:
         return np_min(r, magnitude, axes, None, keepdims)
     if ord == 0:
-        nonzero = r.op("not_equal", a, constant(r, 0, a.dtype))
+        nonzero = call(r, "not_equal", a, constant(r, 0, a.dtype))
         return np_sum(r, cast(r, nonzero, a.dtype.real), axes, None, None, keepdims)
     if ord == 1:
         return np_sum(r, magnitude, axes, None, None, keepdims)
@@ -377,26 +377,26 @@ def np_solve(r: Recorder, a: object, b: object) -> ArrayHandle:
         raise plain_numpy_raises("b has no dimension to solve for")
     if y.ndim == 1:
         column = shapes.insert_axes(r, y, 1)
-        solved = r.op("solve", x, column)
+        solved = call(r, "solve", x, column)
         return shapes.drop_axes(r, solved, [-1])
-    return r.op("solve", x, y)
+    return call(r, "solve", x, y)
 
 
 def np_inv(r: Recorder, a: object) -> ArrayHandle:
     """`numpy.linalg.inv`."""
-    return r.op("inv", _square(r, a))
+    return call(r, "inv", _square(r, a))
 
 
 def np_det(r: Recorder, a: object) -> ArrayHandle:
     """`numpy.linalg.det`."""
-    return deliver(r, r.op("det", _square(r, a)), None)
+    return deliver(r, call(r, "det", _square(r, a)), None)
 
 
 def np_cholesky(r: Recorder, a: object, /, *, upper: bool = False) -> ArrayHandle:
     """`numpy.linalg.cholesky`."""
     x = _square(r, a)
     if not upper:
-        return r.op("cholesky", x)
+        return call(r, "cholesky", x)
     raise Unsupported("np.linalg.cholesky(upper=True)", "take the transpose of the lower factor")
 
 
@@ -413,11 +413,11 @@ def np_convolve(r: Recorder, a: object, v: object, mode: str = "full") -> ArrayH
 def np_correlate(r: Recorder, a: object, v: object, mode: str = "valid") -> ArrayHandle:
     """`numpy.correlate` with a short kernel of static size, not longer than the signal."""
     x, kernel = as_array(r, a), as_array(r, v)
-    sizes = (*x.shape[:1], *kernel.shape[:1])
-    if len(sizes) == 2 and all(isinstance(n, int) for n in sizes) and sizes[1] > sizes[0]:
+    sizes = [n for n in (*x.shape[:1], *kernel.shape[:1]) if isinstance(n, int)]
+    if len(sizes) == 2 and sizes[1] > sizes[0]:
         raise Unsupported("np.correlate with a kernel longer than the signal", "exchange the arguments")
     if kernel.dtype.kind == "c":
-        kernel = r.op("conj", kernel)
+        kernel = call(r, "conj", kernel)
     return _sliding_products(r, x, kernel, mode)
 
 
@@ -440,13 +440,13 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     if left is None:
         raise plain_numpy_raises(f"mode must be one of 'valid', 'same', or 'full', got {mode!r}")
     right = {"full": k - 1, "same": k - 1 - k // 2, "valid": 0}[mode]
-    padded = r.op("pad", x, constant(r, 0, d), before=(left,), after=(right,)) if left or right else x
+    padded = call(r, "pad", x, constant(r, 0, d), before=(left,), after=(right,)) if left or right else x
     m = n + left + right - k + 1
     total: ArrayHandle | None = None
     for i in range(k):
         weight = shapes.drop_axes(r, shapes.cut(r, kernel, 0, i, 1), [0])
-        term = r.op("multiply", shapes.cut(r, padded, 0, i, m), weight)
-        total = term if total is None else r.op("add", total, term)
+        term = call(r, "multiply", shapes.cut(r, padded, 0, i, m), weight)
+        total = term if total is None else call(r, "add", total, term)
     if total is None:
         raise TypeError("the kernel has elements")
     return total

@@ -14,7 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.frontend.operands import cast, constant, number
+from broadloom.frontend.operands import call, cast, constant, number
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
 
@@ -125,14 +125,14 @@ def loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: t
     if (u in UNCHANGED_ON_INTEGERS and first.kind in "bui") or (u is np.absolute and first.kind in "bu"):
         return r.copy(args[0])
     if u in (np.isnan, np.isinf) and first.kind in "bui":
-        return r.op("not_equal", args[0], args[0])
+        return call(r, "not_equal", args[0], args[0])
     if u is np.isfinite and first.kind in "bui":
-        return r.op("equal", args[0], args[0])
+        return call(r, "equal", args[0], args[0])
     name = BOOL_OPS.get(u) if first is dtypes.bool_ else None
     name = name or OPS.get(u)
     if name is None:
         raise Unsupported(f"np.{u.__name__} is not captured", "call it outside the compiled function")
-    result = r.op(name, *args)
+    result = call(r, name, *args)
     return cast(r, result, loop_dtypes[-1]) if isinstance(result, ArrayHandle) else result
 
 
@@ -140,13 +140,13 @@ def _compare_signs_apart(r: Recorder, u: np.ufunc, a: ArrayHandle, b: ArrayHandl
     """int64 against uint64, exactly: a negative number is below all of the other side."""
     signed_first = a.dtype is dtypes.int64
     signed = a if signed_first else b
-    negative = r.op("less", signed, constant(r, 0, dtypes.int64))
+    negative = call(r, "less", signed, constant(r, 0, dtypes.int64))
     cast_a, cast_b = cast(r, a, dtypes.uint64), cast(r, b, dtypes.uint64)
-    compared = r.op(OPS[u], cast_a, cast_b)
+    compared = call(r, OPS[u], cast_a, cast_b)
     below = {np.less, np.less_equal} if signed_first else {np.greater, np.greater_equal}
     if u in below or u is np.not_equal:
-        return r.op("logical_or", negative, compared)
-    return r.op("logical_and", r.op("logical_not", negative), compared)
+        return call(r, "logical_or", negative, compared)
+    return call(r, "logical_and", call(r, "logical_not", negative), compared)
 
 
 def _scaled(numerator: float, denominator: float) -> Loop:
@@ -156,60 +156,65 @@ def _scaled(numerator: float, denominator: float) -> Loop:
         wide = dtypes.float32 if x.dtype.bits == 16 else x.dtype
         scalar = wide.numpy.type
         factor = scalar(numerator) / scalar(denominator)
-        return cast(r, r.op("multiply", cast(r, x, wide), constant(r, factor, wide)), x.dtype)
+        return cast(r, call(r, "multiply", cast(r, x, wide), constant(r, factor, wide)), x.dtype)
 
     return run
 
 
 def _heaviside(r: Recorder, x: ArrayHandle, at_zero: ArrayHandle) -> ArrayHandle:
     zero, one = number(r, x, 0), number(r, x, 1)
-    step = r.op("where", r.op("less", x, zero), zero, one)
-    step = r.op("where", r.op("equal", x, zero), at_zero, step)
-    return r.op("where", r.op("isnan", x), x, step)
+    step = call(r, "where", call(r, "less", x, zero), zero, one)
+    step = call(r, "where", call(r, "equal", x, zero), at_zero, step)
+    return call(r, "where", call(r, "isnan", x), x, step)
 
 
 def _logaddexp2(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
     """NumPy's: max + log1p(exp2(-|x - y|)) * log2(e), and x + 1 for equal arguments (equal infinities included)."""
-    difference = r.op("subtract", x, y)
-    distance = r.op("negative", r.op("abs", difference))
-    tail = r.op("multiply", number(r, x, math.log2(math.e)), r.op("log1p", r.op("exp2", distance)))
-    larger = r.op("where", r.op("greater", difference, number(r, x, 0)), x, y)
-    unequal = r.op("where", r.op("isnan", difference), difference, r.op("add", larger, tail))
-    return r.op("where", r.op("equal", x, y), r.op("add", x, number(r, x, 1)), unequal)
+    difference = call(r, "subtract", x, y)
+    distance = call(r, "negative", call(r, "abs", difference))
+    tail = call(r, "multiply", number(r, x, math.log2(math.e)), call(r, "log1p", call(r, "exp2", distance)))
+    larger = call(r, "where", call(r, "greater", difference, number(r, x, 0)), x, y)
+    unequal = call(r, "where", call(r, "isnan", difference), difference, call(r, "add", larger, tail))
+    return call(r, "where", call(r, "equal", x, y), call(r, "add", x, number(r, x, 1)), unequal)
 
 
 def _divmod(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> Results:
-    return r.op("floor_divide", x, y), r.op("remainder", x, y)
+    return call(r, "floor_divide", x, y), call(r, "remainder", x, y)
 
 
 def _modf(r: Recorder, x: ArrayHandle) -> Results:
-    whole = r.op("trunc", x)
-    part = r.op("where", r.op("isinf", x), number(r, x, 0), r.op("subtract", x, whole))
-    return r.op("copysign", part, x), whole
+    whole = call(r, "trunc", x)
+    part = call(r, "where", call(r, "isinf", x), number(r, x, 0), call(r, "subtract", x, whole))
+    return call(r, "copysign", part, x), whole
 
 
 def _spacing(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """The distance to the next number away from zero, with the sign of x; NumPy's float16 has another rule."""
     if x.dtype.bits == 16:
         raise Unsupported("np.spacing of 16-bit floats", "cast to float32 first")
-    away = r.op(
-        "copysign", number(r, x, math.inf), r.op("where", r.op("equal", x, number(r, x, 0)), number(r, x, 0), x)
+    away = call(
+        r,
+        "copysign",
+        number(r, x, math.inf),
+        call(r, "where", call(r, "equal", x, number(r, x, 0)), number(r, x, 0), x),
     )
-    gap = r.op("subtract", r.op("nextafter", x, away), x)
-    return r.op("where", r.op("isinf", x), number(r, x, math.nan), gap)
+    gap = call(r, "subtract", call(r, "nextafter", x, away), x)
+    return call(r, "where", call(r, "isinf", x), number(r, x, math.nan), gap)
 
 
 def _bitwise_count(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """The number of ones in |x|, by adding neighbouring fields of 1, 2, 4, ... bits."""
     signed = x.dtype.kind == "i"
     word = dtypes.BY_NAME[f"uint{max(8, x.dtype.bits)}"]
-    v = cast(r, r.op("abs", x) if signed else x, word)
+    v = cast(r, call(r, "abs", x) if signed else x, word)
     width = 1
     while width < word.bits:
         mask = sum(((1 << width) - 1) << at for at in range(0, word.bits, 2 * width))
-        low = r.op("bitwise_and", v, constant(r, mask, word))
-        high = r.op("bitwise_and", r.op("bitwise_right_shift", v, constant(r, width, word)), constant(r, mask, word))
-        v = r.op("add", low, high)
+        low = call(r, "bitwise_and", v, constant(r, mask, word))
+        high = call(
+            r, "bitwise_and", call(r, "bitwise_right_shift", v, constant(r, width, word)), constant(r, mask, word)
+        )
+        v = call(r, "add", low, high)
         width *= 2
     return cast(r, v, dtypes.uint8)
 

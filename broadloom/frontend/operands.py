@@ -27,6 +27,12 @@ from broadloom.symbolic import Expr, range_of
 WEAK_KINDS: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
+def call(r: Recorder, name: str, *handles: ArrayHandle, **attrs: Any) -> ArrayHandle:
+    """Call an op that has one result."""
+    result: ArrayHandle = r.op(name, *handles, **attrs)
+    return result
+
+
 def is_sequence(x: object) -> bool:
     """A Python list or tuple, which NumPy would make an array of."""
     return isinstance(x, (list, tuple))
@@ -108,7 +114,7 @@ def from_size(r: Recorder, size: Expr | int, dtype: DType = dtypes.int64) -> Arr
             raise Unsupported(
                 f"the symbolic int {size} may not fit {dtype}", f"convert it yourself: np.int64(n).astype({dtype})"
             )
-    return cast(r, r.op("from_size", size=size), dtype)
+    return cast(r, call(r, "from_size", size=size), dtype)
 
 
 def lift(r: Recorder, x: Operand, dtype: DType) -> ArrayHandle:
@@ -126,7 +132,7 @@ def lift(r: Recorder, x: Operand, dtype: DType) -> ArrayHandle:
 
 def cast(r: Recorder, x: ArrayHandle, dtype: DType) -> ArrayHandle:
     """`x` itself when it has the dtype already, else a converted copy (C conversion rules, as `astype`)."""
-    return x if x.dtype is dtype else r.op("cast", x, dtype=dtype)
+    return x if x.dtype is dtype else call(r, "cast", x, dtype=dtype)
 
 
 def number(r: Recorder, like: ArrayHandle, value: float) -> ArrayHandle:
@@ -155,7 +161,7 @@ def _assemble(r: Recorder, items: Sequence[object]) -> ArrayHandle:
     if any(p.shape != parts[0].shape for p in parts):
         raise plain_numpy_raises("the nested list is ragged")
     common = promote(*(p.dtype for p in parts))
-    return r.op("stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim)
+    return call(r, "stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim)
 
 
 def promote(*found: DType) -> DType:
@@ -191,9 +197,11 @@ def resolve(
     reduction: bool = False,
 ) -> tuple[DType, ...]:
     """The dtypes of the loop NumPy runs, one for each operand and result."""
-    given = {} if signature is None else {"signature": signature}
+    given: dict[str, Any] = {"casting": casting, "reduction": reduction}
+    if signature is not None:
+        given["signature"] = signature
     try:
-        found = u.resolve_dtypes(keys, casting=casting, reduction=reduction, **given)  # type: ignore[call-overload]
+        found = u.resolve_dtypes(keys, **given)
     except (TypeError, ValueError) as error:
         raise plain_numpy_raises(f"{u.__name__}: {error}") from error
     return tuple(known_dtype(d) for d in found)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import cast, is_symbolic, lift, operand
+from broadloom.frontend.operands import call, cast, is_symbolic, lift, operand
 from broadloom.frontend.reductions import np_max, np_mean, np_min
 from broadloom.frontend.shaping import array_of, is_fortran, reversed_along
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -84,7 +84,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
     if uniform:
         before, after = tuple(w[0] for w in widths), tuple(w[1] for w in widths)
         number = lift(r, operand(r, first), x.dtype)
-        return r.op("pad", x, number, before=before, after=after) if x.ndim else r.copy(x)
+        return call(r, "pad", x, number, before=before, after=after) if x.ndim else r.copy(x)
     result = x
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
         parts = []
@@ -92,7 +92,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
             shape = list(result.shape)
             shape[axis] = width
             parts.append(shapes.expand(r, lift(r, operand(r, value), x.dtype), tuple(shape)))
-        result = r.op("concat", parts[0], result, parts[1], axis=axis - x.ndim)
+        result = call(r, "concat", parts[0], result, parts[1], axis=axis - x.ndim)
     return r.copy(result, "F" if is_fortran(x) else "C")
 
 
@@ -103,14 +103,14 @@ def _pad_axis(r: Recorder, x: ArrayHandle, axis: int, mode: str, before: Size, a
     where = axis - x.ndim
     if mode in ("maximum", "minimum", "mean"):
         parts = [_stat(r, x, where, mode, before, stat[0], True), x, _stat(r, x, where, mode, after, stat[1], False)]
-        return r.op("concat", *parts, axis=where)
+        return call(r, "concat", *parts, axis=where)
     if mode == "edge":
         shape = list(x.shape)
         sides = []
         for at, width in ((0, before), (sub(n, 1), after)):
             shape[axis] = width
             sides.append(shapes.expand(r, shapes.cut(r, x, where, at, 1), tuple(shape)))
-        return r.op("concat", sides[0], x, sides[1], axis=where)
+        return call(r, "concat", sides[0], x, sides[1], axis=where)
     return _pad_periodic(r, x, where, mode, before, after)
 
 
@@ -129,7 +129,7 @@ def _pad_periodic(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Si
         skip = 1 if mode == "reflect" else 0
         left = reversed_along(r, shapes.cut(r, x, where, skip, before), [where])
         right = reversed_along(r, shapes.cut(r, x, where, sub(n, after + skip), after), [where])
-    return r.op("concat", left, x, right, axis=where)
+    return call(r, "concat", left, x, right, axis=where)
 
 
 def _pad_far(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, after: Size) -> ArrayHandle:
@@ -137,7 +137,7 @@ def _pad_far(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, a
     if not (isinstance(n, int) and isinstance(before, int) and isinstance(after, int)):
         raise Unsupported(f"np.pad(mode={mode!r}) wider than a symbolic axis", "pad by less than the size")
     places = np.pad(np.arange(n), (before, after), mode=mode)  # type: ignore[call-overload]
-    result: ArrayHandle = r.op("take", x, r.constant(places), axis=where, index_rank=1)
+    result: ArrayHandle = call(r, "take", x, r.constant(places), axis=where, index_rank=1)
     return result
 
 
@@ -153,7 +153,7 @@ def _stat(r: Recorder, x: ArrayHandle, where: int, mode: str, width: Size, lengt
     if mode == "mean":
         value = np_mean(r, part, where, keepdims=True)
         if x.dtype.kind in "ui":
-            value = r.op("round", value)
+            value = call(r, "round", value)
         value = cast(r, value, x.dtype)
     else:
         value = (np_max if mode == "maximum" else np_min)(r, part, where, keepdims=True)

@@ -78,7 +78,7 @@ def np_can_cast(r: Recorder, from_: object, to: object, casting: str = "safe") -
 def np_common_type(r: Recorder, *arrays: object) -> type[np.generic]:
     """`numpy.common_type`."""
     try:
-        return np.common_type(*(np.empty(0, as_array(r, a).dtype.numpy) for a in arrays))  # type: ignore[no-any-return]
+        return np.common_type(*(np.empty(0, as_array(r, a).dtype.numpy) for a in arrays))
     except TypeError as error:
         raise plain_numpy_raises(str(error)) from error
 

@@ -20,10 +20,21 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.loops import OPS
-from broadloom.frontend.operands import as_array, cast, constant, from_size, known_dtype, lift, operand, result_dtype
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+    from_size,
+    known_dtype,
+    lift,
+    operand,
+    result_dtype,
+)
 from broadloom.frontend.ufuncs import apply, as_mask, as_out, deliver, ufunc
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.symbolic import Size
 
 NO_VALUE = np._NoValue
 Out = ArrayHandle | None
@@ -88,7 +99,7 @@ def reduce_with(
         result = _extreme_of_maybe_empty(r, op, x, axes, _truth(keepdims), initial)
     else:
         name = {"sum": "any", "prod": "all", "max": "any", "min": "all"}.get(op, op) if d is dtypes.bool_ else op
-        result = r.op(name, x, axes=axes, keepdims=_truth(keepdims))
+        result = call(r, name, x, axes=axes, keepdims=_truth(keepdims))
     if _is_given(initial):
         start = operand(r, initial)
         if truth:
@@ -100,28 +111,26 @@ def reduce_with(
 
 def as_bool(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """The truth of each element, as a fresh array."""
-    return r.op("not_equal", x, constant(r, 0, x.dtype)) if x.dtype is not dtypes.bool_ else r.copy(x)
+    return call(r, "not_equal", x, constant(r, 0, x.dtype)) if x.dtype is not dtypes.bool_ else r.copy(x)
 
 
 def _masked(r: Recorder, u: np.ufunc, x: ArrayHandle, where: object, initial: object) -> ArrayHandle:
     neutral = u.identity if u.identity is not None else initial
     if not _is_given(neutral):
         raise plain_numpy_raises(f"{u.__name__}.reduce with where= needs initial=")
-    return r.op("where", as_mask(r, where), x, lift(r, operand(r, neutral), x.dtype))
+    return call(r, "where", as_mask(r, where), x, lift(r, operand(r, neutral), x.dtype))
 
 
 def _extreme_of_maybe_empty(
     r: Recorder, op: str, x: ArrayHandle, axes: tuple[int, ...], keepdims: bool, initial: object
 ) -> ArrayHandle:
     """max or min with initial=, which NumPy allows over no elements: put initial beside the elements."""
-    if all(isinstance(x.shape[a], int) and x.shape[a] > 0 for a in axes):
-        return r.op(op, x, axes=axes, keepdims=keepdims)
     for a in axes:
         if shapes.same(r, x.shape[a], 0):
-            result = r.op("sum", x, axes=axes, keepdims=keepdims)  # for its layout
+            result = call(r, "sum", x, axes=axes, keepdims=keepdims)  # for its layout
             r.write(result, shapes.expand(r, lift(r, operand(r, initial), x.dtype), result.shape))
             return result
-    return r.op(op, x, axes=axes, keepdims=keepdims)
+    return call(r, op, x, axes=axes, keepdims=keepdims)
 
 
 def _reduction(u: np.ufunc, op: str) -> Callable[..., ArrayHandle]:
@@ -178,7 +187,7 @@ np_all, np_any = _truth_reduction(np.logical_and, "all"), _truth_reduction(np.lo
 # ---- mean, var, std ------------------------------------------------------------------------------------------------
 
 
-def element_count(r: Recorder, x: ArrayHandle, axes: tuple[int, ...]) -> shapes.Size:
+def element_count(r: Recorder, x: ArrayHandle, axes: tuple[int, ...]) -> Size:
     """How many elements each result is made of."""
     return shapes.count(x.shape[a] for a in axes)
 
@@ -216,9 +225,9 @@ def np_mean(
     if where is not NO_VALUE and where is not True:
         total = np_sum(r, x, axis, None, None, keepdims, where=where)
         n = np_sum(r, shapes.expand(r, as_mask(r, where), x.shape), axis, None, None, keepdims)
-        result = r.op("divide", total, cast(r, n, computed))
+        result = call(r, "divide", total, cast(r, n, computed))
     elif axes:
-        result = r.op("mean", x, axes=axes, keepdims=_truth(keepdims))
+        result = call(r, "mean", x, axes=axes, keepdims=_truth(keepdims))
     else:
         result = r.copy(x)
     return deliver(r, cast(r, result, final), target, casting="unsafe")
@@ -284,7 +293,7 @@ def _spread(
     if _is_given(mean) or (where is not NO_VALUE and where is not True):
         result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
     elif axes:
-        result = r.op(op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
+        result = call(r, op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
     else:
         raise Unsupported(f"np.{op} over no axis", "give an axis")
     return deliver(r, cast(r, result, final), as_out(out), casting="unsafe")
@@ -316,13 +325,15 @@ def _spread_of_selected(
         center = apply(r, np.true_divide, total, cast(r, as_array(r, n_keep), x.dtype))
     deviation = apply(r, np.subtract, x, center)
     if deviation.dtype.kind == "c":
-        squares = r.op("add", r.op("square", r.op("real", deviation)), r.op("square", r.op("imag", deviation)))
+        squares = call(
+            r, "add", call(r, "square", call(r, "real", deviation)), call(r, "square", call(r, "imag", deviation))
+        )
     else:
-        squares = r.op("square", deviation)
+        squares = call(r, "square", deviation)
     total = np_sum(r, squares, axis, None, None, keepdims, where=mask)
     divisor = apply(r, np.maximum, apply(r, np.subtract, n, ddof), 0)
-    result = r.op("divide", total, cast(r, divisor, total.dtype))
-    return r.op("sqrt", result) if op == "std" else result
+    result = call(r, "divide", total, cast(r, divisor, total.dtype))
+    return call(r, "sqrt", result) if op == "std" else result
 
 
 # ---- positions and counts ------------------------------------------------------------------------------------------
@@ -337,17 +348,17 @@ def _arg_extreme(op: str) -> Callable[..., ArrayHandle]:
         if axis is None:
             _require_elements(r, x, tuple(range(-x.ndim, 0)), op)
             flat = shapes.reshape(r, x, (shapes.count(x.shape),))
-            result = r.op(op, flat, axis=-1, keepdims=False)
+            result = call(r, op, flat, axis=-1, keepdims=False)
             if _truth(keepdims):
                 result = shapes.reshape(r, result, (1,) * x.ndim)
         else:
             if x.ndim == 0:
                 x = shapes.reshape(r, x, (1,))
-                result = r.op(op, x, axis=shapes.axis_from_end(axis, 1), keepdims=False)
+                result = call(r, op, x, axis=shapes.axis_from_end(axis, 1), keepdims=False)
                 return deliver(r, result, target)
             where = shapes.axis_from_end(axis, x.ndim)
             _require_elements(r, x, (where,), op)
-            result = r.op(op, x, axis=where, keepdims=_truth(keepdims))
+            result = call(r, op, x, axis=where, keepdims=_truth(keepdims))
         return deliver(r, result, target)
 
     return run
@@ -362,13 +373,13 @@ def np_count_nonzero(r: Recorder, a: object, axis: object = None, *, keepdims: o
     axes = shapes.axes_from_end(axis, x.ndim)
     if not axes:
         return deliver(r, cast(r, as_bool(r, x), dtypes.int64), None)
-    return deliver(r, r.op("count_nonzero", x, axes=axes, keepdims=_truth(keepdims)), None)
+    return deliver(r, call(r, "count_nonzero", x, axes=axes, keepdims=_truth(keepdims)), None)
 
 
 def np_ptp(r: Recorder, a: object, axis: object = None, out: object = None, keepdims: object = NO_VALUE) -> ArrayHandle:
     """`numpy.ptp`: max minus min."""
     low = np_min(r, a, axis, None, keepdims)
-    return ufunc(r, np.subtract, np_max(r, a, axis, None, keepdims), low, out=out)
+    return apply(r, np.subtract, np_max(r, a, axis, None, keepdims), low, out=out)
 
 
 def np_average(
@@ -411,7 +422,7 @@ def np_average(
 
 def np_logsumexp(r: Recorder, x: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
     """`numpy.logaddexp.reduce`."""
-    return r.op("logsumexp", x, axes=axes, keepdims=keepdims)
+    return call(r, "logsumexp", x, axes=axes, keepdims=keepdims)
 
 
 # ---- nan-functions -------------------------------------------------------------------------------------------------
@@ -421,8 +432,8 @@ def _without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHand
     x = as_array(r, a)
     if x.dtype.kind not in "fc":
         return x, None
-    missing = r.op("isnan", x)
-    return r.op("where", missing, constant(r, replacement, x.dtype), x), missing
+    missing = call(r, "isnan", x)
+    return call(r, "where", missing, constant(r, replacement, x.dtype), x), missing
 
 
 def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
@@ -465,7 +476,7 @@ def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -
         filled, missing = _without_nans(r, x, worst)
         result = plain(r, filled, axis, None, keepdims)
         nothing = np_all(r, missing, axis, None, keepdims)
-        result = r.op("where", nothing, constant(r, math.nan, x.dtype), result)
+        result = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
         return deliver(r, result, as_out(out))
 
     return run
@@ -488,10 +499,10 @@ def np_nanmean(
     x, missing = _without_nans(r, a, 0)
     if missing is None:
         return np_mean(r, x, axis, dtype, out, keepdims, where=where)
-    present = r.op("logical_not", missing)
+    present = call(r, "logical_not", missing)
     n = np_sum(r, present, axis, np.intp, None, keepdims, where=where)
     total = np_sum(r, x, axis, dtype, None, keepdims, where=where)
-    result = r.op("divide", total, cast(r, n, total.dtype))
+    result = call(r, "divide", total, cast(r, n, total.dtype))
     return deliver(r, result, as_out(out), casting="unsafe")
 
 
@@ -517,12 +528,12 @@ def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
         degrees = ddof if correction is NO_VALUE else correction
         if not isinstance(degrees, (int, float)):
             raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")
-        present = r.op("logical_not", r.op("isnan", x))
+        present = call(r, "logical_not", call(r, "isnan", x))
         axes = shapes.axes_from_end(axis, x.ndim)
         result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, present, mean)
         n = np_sum(r, present, axis, None, None, keepdims)
         too_few = apply(r, np.less_equal, n, degrees)
-        result = r.op("where", too_few, constant(r, math.nan, result.dtype), result)
+        result = call(r, "where", too_few, constant(r, math.nan, result.dtype), result)
         return deliver(r, result, as_out(out), casting="unsafe")
 
     return run

@@ -45,7 +45,7 @@ _BY_REMEDY: dict[str, str] = {
     "triu_indices_from einsum_path corrcoef unwrap interp i0 kaiser hamming hanning bartlett blackman poly polyadd "
     "polyder polydiv polyfit polyint polymul polysub roots frexp ldexp gcd lcm nanargmax nanargmin",
     "write it with np.matmul, np.tensordot or broadcast products and sums": "einsum",
-    "use np.vstack": "row_stack",
+    "use np.vstack in its place": "row_stack",
 }
 
 _LINALG: dict[str, str] = {
@@ -72,11 +72,11 @@ METHOD_REMEDIES: dict[str, str] = {
                     "return the array and convert it outside the compiled function"),
     "nonzero": DATA_SIZE,
     "flat": "use x.reshape(-1), or x.ravel()",
-    "put": "use x[indices] = values",
-    "resize": "use np.resize, or pad",
+    "put": "assign by index: x[indices] = values",
+    "resize": "use np.resize or np.pad",
     "byteswap": OUTSIDE,
     "setfield": OUTSIDE,
-    "getfield": "use x.view(dtype)",
+    "getfield": "use x.view(dtype) in its place",
     "setflags": "set flags outside the compiled function",
     "flags": "ask for flags outside the compiled function",
     "strides": "strides belong to the compiler: ask outside the compiled function",

@@ -11,7 +11,7 @@ import numpy as np
 
 from broadloom.frontend import shapes
 from broadloom.frontend.creation import full_like
-from broadloom.frontend.operands import as_array, constant, known_dtype
+from broadloom.frontend.operands import as_array, call, constant, known_dtype
 from broadloom.frontend.reductions import accumulator
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -23,7 +23,7 @@ SCANS: dict[np.ufunc, str] = {np.add: "cumsum", np.multiply: "cumprod", np.maxim
 def _scan(r: Recorder, u: np.ufunc, x: ArrayHandle, axis: int, dtype: object, out: object) -> ArrayHandle:
     target = as_out(out)
     d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
-    result = r.op(SCANS[u], r.promote(x, d), axis=axis)
+    result = call(r, SCANS[u], r.promote(x, d), axis=axis)
     if target is not None and not shapes.same_shape(r, target.shape, result.shape):
         raise plain_numpy_raises("the output array has a wrong shape")
     return deliver(r, result, target)
@@ -50,7 +50,7 @@ def _nan_cumulative(plain: Callable[..., ArrayHandle], neutral: float) -> Callab
     def run(r: Recorder, a: object, axis: object = None, dtype: object = None, out: object = None) -> ArrayHandle:
         x = as_array(r, a)
         if x.dtype.kind in "fc":
-            x = r.op("where", r.op("isnan", x), constant(r, neutral, x.dtype), x)
+            x = call(r, "where", call(r, "isnan", x), constant(r, neutral, x.dtype), x)
         return plain(r, x, axis, dtype, out)
 
     return run

@@ -14,7 +14,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import compress, same_array
-from broadloom.frontend.operands import as_array, cast, known_dtype
+from broadloom.frontend.operands import as_array, call, cast, known_dtype
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 
@@ -337,15 +337,15 @@ def np_real(r: Recorder, val: object) -> ArrayHandle:
     x = as_array(r, val)
     if x.dtype.kind != "c":
         return x
-    return r.as_scalar(r.op("real", x)) if x.numpy_scalar else _part(r, x, 0)
+    return r.as_scalar(call(r, "real", x)) if x.numpy_scalar else _part(r, x, 0)
 
 
 def np_imag(r: Recorder, val: object) -> ArrayHandle:
     """`numpy.imag` and `x.imag`: a view of a complex array, read-only zeros for a real one."""
     x = as_array(r, val)
     if x.dtype.kind == "c":
-        return r.as_scalar(r.op("imag", x)) if x.numpy_scalar else _part(r, x, 1)
-    zeros = r.copy(r.op("imag", x), "F" if is_fortran(x) else "C")
+        return r.as_scalar(call(r, "imag", x)) if x.numpy_scalar else _part(r, x, 1)
+    zeros = r.copy(call(r, "imag", x), "F" if is_fortran(x) else "C")
     if x.numpy_scalar:
         return r.as_scalar(zeros)
     zeros.writeable = False
@@ -486,7 +486,8 @@ def np_require(
     r: Recorder, a: object, dtype: object = None, requirements: object = None, *, like: object = None
 ) -> ArrayHandle:
     """`numpy.require`, for contiguity and dtype."""
-    wanted = {str(q).upper() for q in (requirements if isinstance(requirements, (list, tuple)) else requirements or "")}
+    names: Any = requirements or ()
+    wanted = {str(q).upper() for q in names}
     if not wanted:
         return np_array(r, a, dtype, copy=None)
     c, f = {"C", "C_CONTIGUOUS", "CONTIGUOUS"}, {"F", "F_CONTIGUOUS", "FORTRAN"}

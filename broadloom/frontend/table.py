@@ -102,13 +102,6 @@ def _of(function: Callable[..., Any], run: Callable[..., Any], fold: bool = True
 
 # ---- ufuncs ----------------------------------------------------------------------------------------------------------
 
-MATRIX_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
-    np.matmul: linalg.np_matmul,
-    np.vecdot: linalg.np_vecdot,
-    np.matvec: linalg.np_matvec,
-    np.vecmat: linalg.np_vecmat,
-}
-
 
 def _ufunc_entry(u: np.ufunc) -> Callable[..., Any]:
     def run(r: Recorder, *args: Any, **kwargs: Any) -> Any:
@@ -163,7 +156,7 @@ OPERATORS: dict[Callable[..., Any], np.ufunc] = {
     operator.pos: np.positive,
     operator.invert: np.invert,
     operator.abs: np.absolute,
-    divmod: np.divmod,  # type: ignore[dict-item]
+    divmod: np.divmod,
 }
 
 INPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -202,7 +195,10 @@ def _inplace_entry(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     **{u: _ufunc_entry(u) for u in UFUNCS},
-    **MATRIX_UFUNCS,
+    np.matmul: linalg.np_matmul,
+    np.vecdot: linalg.np_vecdot,
+    np.matvec: linalg.np_matvec,
+    np.vecmat: linalg.np_vecmat,
     **{f: _ufunc_entry(u) for f, u in OPERATORS.items()},
     operator.pow: ufuncs.power_operator,
     operator.matmul: linalg.np_matmul,

@@ -20,6 +20,7 @@ from broadloom.frontend.loops import COMPARISONS, loop
 from broadloom.frontend.operands import (
     Operand,
     as_array,
+    call,
     cast,
     constant,
     fits,
@@ -135,12 +136,12 @@ def deliver(
             return scalar(r, value)
         # NumPy leaves unselected elements uninitialised; zero is as good a value as any.
         shapes.broadcast_shapes(r, value.shape, mask.shape)
-        return scalar(r, r.op("where", mask, value, constant(r, 0, value.dtype)))
+        return scalar(r, call(r, "where", mask, value, constant(r, 0, value.dtype)))
     if not np.can_cast(value.dtype.numpy, out.dtype.numpy, casting=casting):  # type: ignore[arg-type]
         raise plain_numpy_raises(f"cannot cast output from {value.dtype} to {out.dtype} by rule {casting!r}")
     value = shapes.expand(r, cast(r, value, out.dtype), out.shape)
     if mask is not None:
-        value = r.op("where", shapes.expand(r, mask, out.shape), value, out)
+        value = call(r, "where", shapes.expand(r, mask, out.shape), value, out)
     r.write(out, value)
     return out
 
@@ -179,9 +180,9 @@ def full(r: Recorder, shape: shapes.Shape, value: object, dtype: DType) -> Array
     return r.copy(shapes.expand(r, scalar_value, shape))
 
 
-def apply(r: Recorder, u: np.ufunc, *args: object) -> ArrayHandle:
-    """`u(*args)` with one result, for compositions."""
-    result = ufunc(r, u, *args)
+def apply(r: Recorder, u: np.ufunc, *args: object, **kwargs: Any) -> ArrayHandle:
+    """`u(*args, ...)` with one result, for compositions."""
+    result = ufunc(r, u, *args, **kwargs)
     if not isinstance(result, ArrayHandle):
         raise TypeError(f"{u.__name__} has several results")
     return result
@@ -217,4 +218,4 @@ def conjugate_method(r: Recorder, a: ArrayHandle, out: object = None) -> ArrayHa
     """`x.conj()`: the array itself if it is real."""
     if out is None and a.dtype.kind != "c":
         return a
-    return ufunc(r, np.conjugate, a, out=out)  # type: ignore[no-any-return]
+    return apply(r, np.conjugate, a, out=out)

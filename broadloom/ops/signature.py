@@ -160,7 +160,7 @@ class Signature:
             for d, size in zip(dims, shape[len(shape) - rank :], strict=True):
                 if isinstance(d.size, str):
                     found.setdefault(f"{d.size}#" if d.each else d.size, []).append((size, d.broadcastable))
-                elif not (d.broadcastable and ask.is_one(size)):
+                elif not (d.broadcastable and equal(d.size, size) is not True and ask.is_one(size)):
                     ask.require_equal(d.size, size, f"core dim {d}")
         bound: dict[str, Size] = {}
         for name, sizes in found.items():
