@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 EVERY_PYTHON = "every_python"
+VERSION_DEPENDENT = ("capture", "runtime", "compiler")  # bytecode, object layouts, and what joins them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--every-python",
         action="store_true",
-        help="run only what depends on the Python version: tests/capture and tests marked every_python",
+        help=f"run only what depends on the Python version: {', '.join(VERSION_DEPENDENT)}, tests marked every_python",
     )
 
 
@@ -65,10 +66,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--every-python"):
         return
-    capture = config.rootpath / "tests" / "capture"
-    kept = [i for i in items if i.get_closest_marker(EVERY_PYTHON) or capture in i.path.parents]
-    config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
-    items[:] = kept
+    folders = {config.rootpath / "tests" / name for name in VERSION_DEPENDENT}
+    chosen = [bool(i.get_closest_marker(EVERY_PYTHON) or folders & set(i.path.parents)) for i in items]
+    config.hook.pytest_deselected(items=[i for i, take in zip(items, chosen, strict=True) if not take])
+    items[:] = [i for i, take in zip(items, chosen, strict=True) if take]
 
 
 @pytest.fixture

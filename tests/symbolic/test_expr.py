@@ -7,9 +7,11 @@ import gc
 import itertools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -179,6 +181,31 @@ def test_threads_agree_on_the_object() -> None:
     for t in threads:
         t.join()
     assert all(len({id(mine[k]) for mine in made}) == 1 for k in range(rounds))
+
+
+def test_a_fork_in_the_middle_of_interning_leaves_no_lock_held() -> None:
+    stop = threading.Event()
+
+    def work() -> None:
+        k = 0
+        while not stop.is_set():
+            k += 1
+            Symbol(f"busy{k}")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(20):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # the fork beside a thread is the point
+                child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # a child that waits for ever is killed
+                os._exit(0 if Symbol("made_in_child") + 1 is not None else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_args_rebuild_the_node() -> None:
