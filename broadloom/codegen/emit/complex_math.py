@@ -62,18 +62,24 @@ def expm1(z: Pair) -> Pair:
     re, im = z
     grown, half = _f("expm1", re), _f("sin", im * 0.5)
     real = grown * _f("cos", im) - half * half * 2.0
-    return real, im.eq(0.0).where(im, _f("exp", re) * _f("sin", im))
+    return real, _f("exp", re) * _f("sin", im)
+
+
+def _unbounded(z: Pair, result: Pair) -> Pair:
+    """(inf, nan) where the real part is infinite and the imaginary one no number: sinh and cosh."""
+    return both(z[0].abs().eq(z[0].inf) & ~_finite(z[1]), (z[0].inf, z[0].nan), result)
 
 
 def sinh(z: Pair) -> Pair:
     (sine, cosine), (s, c) = (_f("sinh", z[0]), _f("cosh", z[0])), (_f("sin", z[1]), _f("cos", z[1]))
-    return z[0].eq(0.0).where(z[0], sine * c), z[1].eq(0.0).where(z[1], cosine * s)
+    return _unbounded(z, (z[0].eq(0.0).where(z[0], sine * c), z[1].eq(0.0).where(z[1], cosine * s)))
 
 
 def cosh(z: Pair) -> Pair:
     (sine, cosine), (s, c) = (_f("sinh", z[0]), _f("cosh", z[0])), (_f("sin", z[1]), _f("cos", z[1]))
     flat = z[0].eq(0.0) | z[1].eq(0.0)
-    return cosine * c, flat.where(z[0].lit(0.0).copysign(z[0]) * z[1].lit(1.0).copysign(z[1]), sine * s)
+    zero = z[0].lit(0.0).copysign(z[0]) * z[1].lit(1.0).copysign(z[1])
+    return _unbounded(z, (cosine * c, flat.where(zero, sine * s)))
 
 
 def tanh(z: Pair) -> Pair:
@@ -85,8 +91,9 @@ def tanh(z: Pair) -> Pair:
     s, r, t = _f("sinh", near), _f("cosh", near), _f("tan", im)
     b = t * t + 1.0
     below = b * s * s + 1.0
-    result = b * r * s / below, t / below
+    result = re.eq(0.0).where(re, b * r * s / below), im.eq(0.0).where(im, t / below)
     decay = _f("exp", a * -2.0) * 4.0 * _f("sin", im) * _f("cos", im)
+    decay = (a.eq(a.inf) & ~_finite(im)).where(a.lit(0.0).copysign(im), decay)
     return both(far, (re.lit(1.0).copysign(re), decay), result)
 
 
@@ -173,33 +180,54 @@ def sqrt(z: Pair) -> Pair:
     return both(b.eq(b.inf), (b, im), result)
 
 
-def _small_power(z: Pair, n: Lane, count: int) -> Pair:
-    """z**n by squaring, for an integer 0 <= n < 2**count in an i32 lane."""
-    one: Pair = (z[0].lit(1.0), z[0].lit(0.0))
+def _product_with_infinities(x: Pair, y: Pair) -> Pair:
+    """x*y by C99's annex G: an infinite operand gives an infinite product where the formula gives two nans."""
+
+    def boxed(p: Pair) -> Pair:
+        re, im = (v.abs().eq(v.inf).where(v.lit(1.0), 0.0).copysign(v) for v in p)
+        return re, im
+
+    def numbers(p: Pair) -> Pair:
+        re, im = (v.isnan().where(v.lit(0.0).copysign(v), v) for v in p)
+        return re, im
+
+    def infinite(p: Pair) -> Lane:
+        return p[0].abs().eq(p[0].inf) | p[1].abs().eq(p[1].inf)
+
+    result = times(x, y)
+    first, second = infinite(x), infinite(y)
+    left, right = both(first, boxed(x), x), both(first, numbers(y), y)
+    left, right = both(second, numbers(left), left), both(second, boxed(right), right)
+    parts = times(left, right)
+    recovered = parts[0] * parts[0].inf, parts[1] * parts[1].inf
+    return both(result[0].isnan() & result[1].isnan() & (first | second), recovered, result)
+
+
+def _small_power(z: Pair, n: Lane) -> Pair:
+    """z**n for an integer |n| < 100 in a float lane: by squaring, the first three powers directly."""
+    count = n.abs().convert("fptosi", "i32")
+    one: Pair = (n.lit(1.0), n.lit(0.0))
     result, base = one, z
-    for k in range(count):
-        chosen = (n & (1 << k)).ne(0)
-        first = (n & ((1 << k) - 1)).icmp("eq", 0)
-        result = both(chosen, both(first, base, times(result, base)), result)
+    for k in range(7):
+        result = both((count & (1 << k)).ne(0), times(result, base), result)
         base = times(base, base)
-    return result
+    result = both(n < 0.0, quotient(one, result), result)
+    result = both(n.eq(1.0), z, result)
+    square_ = times(z, z)
+    result = both(n.eq(2.0), square_, result)
+    return both(n.eq(3.0), times(z, square_), result)
 
 
 def pow_(x: Pair, y: Pair) -> Pair:
     """exp(y*log(x)); integers below 100 by squaring; 1 where y is 0; at 0, 0 for a positive real part of y."""
-    general = exp(times(y, log(x)))
+    general = exp(_product_with_infinities(y, log(x)))
     whole = y[1].eq(0.0) & y[0].rounded("trunc").eq(y[0]) & (y[0].abs() < 100.0)
-    n = whole.where(y[0].abs(), 0.0).convert("fptosi", "i32")
-    power = _small_power(x, n, 7)
-    one: Pair = (x[0].lit(1.0), x[0].lit(0.0))
-    power = both(y[0] < 0.0, quotient(one, power), power)
-    result = both(whole, power, general)
+    result = both(whole, _small_power(x, whole.where(y[0], 0.0)), general)
     at_zero = x[0].eq(0.0) & x[1].eq(0.0)
-    positive = y[0] > 0.0
     nothing = x[0].lit(0.0)
-    zero_power = both(positive, (nothing, nothing), (x[0].nan, x[0].nan))
+    zero_power = both(y[0] > 0.0, (nothing, nothing), (x[0].nan, x[0].nan))
     result = both(at_zero, zero_power, result)
-    return both(y[0].eq(0.0) & y[1].eq(0.0), one, result)
+    return both(y[0].eq(0.0) & y[1].eq(0.0), (x[0].lit(1.0), nothing), result)
 
 
 # ---- inverse functions --------------------------------------------------------------------------------------------
@@ -225,7 +253,7 @@ def asin(z: Pair) -> Pair:
     real = _f("atan2", z[0], minus[0] * plus[0] - minus[1] * plus[1])
     imag = _f("asinh", minus[0] * plus[1] - minus[1] * plus[0])
     far = _f("atan2", z[0], z[1].abs()), _log_double(z).copysign(z[1])
-    return both(_huge(z), far, (real, imag))
+    return both(_huge(z), far, (z[0].eq(0.0).where(z[0], real), imag))
 
 
 def acos(z: Pair) -> Pair:
@@ -233,13 +261,14 @@ def acos(z: Pair) -> Pair:
     real = _f("atan2", minus[0], plus[0]) * 2.0
     imag = _f("asinh", plus[0] * minus[1] - plus[1] * minus[0])
     far = _f("atan2", z[1].abs(), z[0]), _log_double(z).copysign(-z[1])
-    return both(_huge(z), far, (real, imag))
+    return both(_huge(z), far, (z[0].eq(0.0).where(math.pi / 2, real), imag))
 
 
 def acosh(z: Pair) -> Pair:
     minus, plus = sqrt((z[0] - 1.0, z[1])), sqrt((z[0] + 1.0, z[1]))
     real = _f("asinh", minus[0] * plus[0] + minus[1] * plus[1])
     imag = _f("atan2", minus[1], plus[0]) * 2.0
+    imag = z[0].eq(0.0).where(imag.lit(math.pi / 2).copysign(z[1]), imag)
     return both(_huge(z), (_log_double(z), _f("atan2", z[1], z[0])), (real, imag))
 
 
@@ -254,8 +283,8 @@ def atanh(z: Pair) -> Pair:
     imag = _f("atan2", y * 2.0, gap * (a + 1.0) - y * y) * 0.5
     size = _f("hypot", re * 2.0**-4, im * 2.0**-4)
     distant = ((re.abs() * 2.0**-4) / size) / size * 2.0**-4, re.lit(math.pi / 2).copysign(im)
-    distant = _finite(size).where(distant[0], 0.0), distant[1]
-    result = both(far, distant, (real, imag))
+    distant = _finite(size).where(distant[0], 0.0), im.isnan().where(im, distant[1])
+    result = both(far, distant, (re.eq(0.0).where(0.0, real), imag))
     return result[0].copysign(re), result[1]
 
 
