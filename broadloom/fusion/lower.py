@@ -399,8 +399,14 @@ def _uses(graph: Graph) -> Counter[int]:
 def _inputs(state: Lowering) -> tuple[Binding, ...]:
     """Boxes and buffers of the inputs, and where each symbol is read off at entry."""
     bindings: dict[Symbol, Binding] = {}
+    # Sizes first: where a size stands for a stride too, only the size can be trusted (an empty array's strides mean
+    # nothing).
     for position, given in enumerate(state.graph.inputs):
-        _bind(bindings, given, position)
+        _bind_sizes(bindings, given, position)
+    for position, given in enumerate(state.graph.inputs):
+        for axis, stride in enumerate(given.strides):
+            if isinstance(stride, Symbol):
+                bindings.setdefault(stride, (stride, position, "stride", axis))
         layout = Layout(given.type.shape, given.strides)
         buffer = Buffer(f"in{position}", given.type.dtype, layout, "input", position, aligned=given.aligned)
         state.buffers[buffer.name] = buffer
@@ -409,14 +415,12 @@ def _inputs(state: Lowering) -> tuple[Binding, ...]:
     return tuple(bindings.values())
 
 
-def _bind(bindings: dict[Symbol, Binding], given: Input, position: int) -> None:
+def _bind_sizes(bindings: dict[Symbol, Binding], given: Input, position: int) -> None:
     if given.size is not None:
         bindings.setdefault(given.size, (given.size, position, "value", 0))
-    for axis, (size, stride) in enumerate(zip(given.type.shape, given.strides, strict=True)):
+    for axis, size in enumerate(given.type.shape):
         if isinstance(size, Symbol):
             bindings.setdefault(size, (size, position, "size", axis))
-        if isinstance(stride, Symbol) and stride not in bindings:
-            bindings[stride] = (stride, position, "stride", axis)
 
 
 def _outputs(state: Lowering) -> dict[ValueId, list[Buffer]]:
