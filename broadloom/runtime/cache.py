@@ -74,7 +74,7 @@ def source_digest() -> str:
     for folder, folders, names in os.walk(root):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".ll")):
                 path = os.path.join(folder, name)
                 _add(digest, path.removeprefix(root).encode())
                 with open(path, "rb", buffering=0) as file:
