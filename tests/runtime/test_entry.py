@@ -621,13 +621,14 @@ def test_no_reference_is_lost_or_kept(form):
             with contextlib.suppress(IndexError):
                 entry.call(bad, y3)
 
-    exercise()
+    for _ in range(3):  # ctypes and the interpreter fill their caches
+        exercise()
     gc.collect()
     before, blocks = [sys.getrefcount(t) for t in things], sys.getallocatedblocks()
     exercise()
     gc.collect()
     assert [sys.getrefcount(t) for t in things] == before
-    assert abs(sys.getallocatedblocks() - blocks) < 100
+    assert abs(sys.getallocatedblocks() - blocks) < 190  # one block lost for each kind of call would be 200
 
 
 def test_an_entry_is_collected_with_its_code(form):
