@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from broadloom import trace
 from broadloom.capture.breaks import CaptureBreak
@@ -41,13 +41,14 @@ class Compiled:
 
     _state: State
     __wrapped__: Callable[..., Any]
+    __signature__: inspect.Signature
 
     def report(self) -> CompileReport:
         """What has been compiled so far, and why: compiles, graphs, breaks, recompiles, guards, kernels, ..."""
         return self._state.journal.snapshot()
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
+        return self if instance is None else MethodType(cast(Callable[..., Any], self), instance)
 
     def __repr__(self) -> str:
         return f"<compiled {self._state.journal.name}>"
@@ -154,8 +155,8 @@ def _callable(fn: FunctionType, state: State) -> Compiled:
     namespace: dict[str, Any] = {"__call__": state.entry.call, "__doc__": fn.__doc__, "__module__": fn.__module__}
     made: Compiled = type("Compiled", (Compiled,), namespace)()
     made._state = state
-    functools.update_wrapper(made, fn)
-    made.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
+    functools.update_wrapper(cast(Callable[..., Any], made), fn)
+    made.__signature__ = inspect.signature(fn)
     return made
 
 
@@ -181,7 +182,7 @@ def _checked_passes(extra: object) -> tuple[Pass, ...]:
     return tuple(extra)
 
 
-def make_graph(fn: Callable[..., Any], *, dynamic: bool | None = None) -> Callable[..., Graph]:
+def make_graph(fn: FunctionType | MethodType, *, dynamic: bool | None = None) -> Callable[..., Graph]:
     """A callable that captures `fn` on its arguments and returns the graph, without running or compiling it.
 
     >>> import numpy as np
@@ -211,9 +212,8 @@ def explain(fn: Callable[..., Any], **arguments: Any) -> Callable[..., CompileRe
     """
 
     def call(*args: Any, **kwargs: Any) -> CompileReport:
-        compiled = compile(fn, **arguments)
+        compiled: Any = compile(fn, **arguments)
         compiled(*args, **kwargs)
-        report: CompileReport = compiled.report()
-        return report
+        return cast(CompileReport, compiled.report())
 
     return call

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,14 @@ _plain_types = (int, float, complex, str, bytes, bool, type(None))
 class State:
     """All that a compiled function knows; `lock` guards what changes."""
 
-    def __init__(
-        self, function: Callable[..., Any], tools: Toolchain, *, dynamic: bool | None, fullgraph: bool
-    ) -> None:
+    def __init__(self, function: FunctionType, tools: Toolchain, *, dynamic: bool | None, fullgraph: bool) -> None:
         self.function, self.tools, self.dynamic, self.fullgraph = function, tools, dynamic, fullgraph
         self.policy = Policy(dynamic)
         self.lock = threading.RLock()
         self.refused: dict[object, str] = {}  # kinds of arguments that were refused, and why
         self.warned: set[str] = set()
         self.limit_told = False
-        self.journal = Journal(getattr(function, "__qualname__", repr(function)))
+        self.journal = Journal(function.__qualname__)
         self.entry = Entry(function, self.miss)
 
     # ---- the way of a call that fits nothing ----
@@ -175,9 +173,9 @@ def _release_elements(microseconds: float) -> int:
     return max(1, int(microseconds * 1e3))
 
 
-def _location(function: Callable[..., Any]) -> Location | None:
-    code = getattr(function, "__code__", None)
-    return None if code is None else Location(code.co_filename, code.co_firstlineno, code.co_qualname)
+def _location(function: FunctionType) -> Location:
+    code = function.__code__
+    return Location(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:

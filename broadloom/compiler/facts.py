@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from broadloom.compiler.report import AllocationRecord, KernelRecord
 from broadloom.errors import Location
@@ -60,14 +61,19 @@ class ModuleFacts:
         return cls(
             tuple(Site(code, op, axis) for code, op, axis, _ in data["sites"]),
             tuple(int(node) for *_, node in data["sites"]),
-            tuple(KernelRecord(**{k: _frozen(v) for k, v in record.items()}) for record in data["kernels"]),
+            tuple(_kernel_from(record) for record in data["kernels"]),
             tuple(Decision(a, b, Fuse(why) if yes else NoFuse(why)) for a, b, yes, why in data["fusions"]),
             tuple(AllocationRecord(**record) for record in data["allocations"]),
         )
 
 
-def _frozen(value: object) -> object:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+def _kernel_from(record: dict[str, Any]) -> KernelRecord:
+    """The record of a JSON object, whose lists are tuples."""
+
+    def frozen(value: Any) -> Any:
+        return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+    return KernelRecord(**{name: frozen(value) for name, value in record.items()})
 
 
 def locations_of(graph: Graph) -> tuple[Location | None, ...]:
@@ -93,9 +99,8 @@ def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
 
 def _kernel_record(step: Kernel | Extern) -> KernelRecord:
     if isinstance(step, Extern):
-        loads, stores = ([r.buffer for r in group] for group in (step.operands, step.results))
-        shape = step.results[0].layout.shape
-        return KernelRecord(0, step.name, step.routine, (), _sizes(shape), tuple(loads), tuple(stores))
+        taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
+        return KernelRecord(0, step.name, step.routine, (), _sizes(step.results[0].layout.shape), taken, made)
     found = [a for s in step.stages for a in accesses(s.body)]
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")
