@@ -1,0 +1,117 @@
+"""All examples on real inputs: NumPy's time, the first call, the steady time, the speed-up and the largest error.
+
+Pictures are saved beside: the photographs before and after, the temperature field of the plate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import black_scholes
+import heat
+import image_pipeline
+import kmeans
+import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import broadloom as bl
+
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; times in seconds."""
+
+    name: str
+    numpy: float
+    first: float
+    steady: float
+    error: float
+    kernels: int
+
+
+def measure(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Row, Any]:
+    """Time a function plain and compiled, calls taking turns, and compare the results."""
+    compiled = bl.compile(function, fullgraph=True)
+    start = time.perf_counter()
+    got = compiled(*arguments)
+    first = time.perf_counter() - start
+    times: dict[Any, list[float]] = {function: [], compiled: []}
+    for _ in range(REPEATS):
+        for call, found in times.items():
+            start = time.perf_counter()
+            result = call(*arguments)
+            found.append(time.perf_counter() - start)
+            if call is function:
+                want = result
+    kernels = len(compiled.report().kernels)
+    plain, steady = (float(np.median(found)) for found in times.values())
+    return Row(name, plain, first, steady, largest_error(got, want), kernels), got
+
+
+def largest_error(got: Any, want: Any) -> float:
+    """The largest absolute difference between results of one structure."""
+    if isinstance(want, tuple):
+        return max(largest_error(a, b) for a, b in zip(got, want, strict=True))
+    return float(np.max(np.abs(np.asarray(got, np.float64) - np.asarray(want, np.float64)), initial=0.0))
+
+
+def heat_picture(field: np.ndarray) -> Image.Image:
+    """Temperatures from 0 (black) over red and yellow to 1 (white)."""
+    channels = [np.clip(3.0 * field - k, 0.0, 1.0) for k in range(3)]
+    return Image.fromarray((np.stack(channels, axis=-1) * 255).astype(np.uint8))
+
+
+def show(rows: list[Row], console: Console) -> None:
+    """Print the table."""
+    table = Table(title="NumPy functions, unchanged, compiled by Broadloom")
+    for title in ("example", "NumPy", "first call", "steady", "speed-up", "largest error", "kernels"):
+        table.add_column(title, justify="left" if title == "example" else "right")
+    for row in rows:
+        table.add_row(
+            row.name,
+            f"{1e3 * row.numpy:.2f} ms",
+            f"{1e3 * row.first:.1f} ms",
+            f"{1e3 * row.steady:.2f} ms",
+            f"{row.numpy / row.steady:.1f}x",
+            f"{row.error:.2g}",
+            str(row.kernels),
+        )
+    console.print(table)
+
+
+def main(out: Path, *, quick: bool = False) -> int:
+    """Run all examples; pictures go to the folder `out`. `quick` takes smaller inputs."""
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    rows: list[Row] = []
+    with Progress(console=console) as progress:
+        task = progress.add_task("examples", total=5)
+        options = black_scholes.options(10_000 if quick else 1_000_000)
+        rows.append(measure(f"Black-Scholes, {len(options[0]):,} options", black_scholes.price, *options)[0])
+        progress.advance(task)
+        for name, photo in image_pipeline.photographs().items():
+            row, enhanced = measure(f"photograph {name}", image_pipeline.enhance, photo)
+            rows.append(row)
+            Image.fromarray(photo).save(out / f"{name}-before.png")
+            Image.fromarray(enhanced).save(out / f"{name}-after.png")
+            progress.advance(task)
+        size = 256 if quick else 1024
+        row, field = measure(f"heat, {size}x{size}, {heat.STEPS} steps", heat.advance, heat.plate(size))
+        rows.append(row)
+        heat_picture(field).save(out / "heat.png")
+        progress.advance(task)
+        points, centres = kmeans.digits()
+        rows.append(measure("k-means step, digits", kmeans.kmeans_step, points, centres)[0])
+        progress.advance(task)
+    show(rows, console)
+    console.print(f"pictures: {out.resolve()}")
+    return 0
