@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from broadloom.codegen.emit import emit
 from broadloom.compiler.api import compile as compile_function
 from broadloom.compiler.api import default_options
 from broadloom.compiler.build import fuse
-from broadloom.errors import BroadloomError, OptionsError
+from broadloom.errors import BroadloomError, CacheError, OptionsError
 from broadloom.fusion import parse as loop_parser
 from broadloom.fusion.ir import Program
 from broadloom.fusion.text import print_program
@@ -34,11 +35,13 @@ from broadloom.fusion.verify import verify
 from broadloom.graph import parse as graph_parser
 from broadloom.graph.ir import Graph
 from broadloom.graph.manager import parse_pipeline
+from broadloom.options import Options
 from broadloom.passes.table import DEFAULT, PASSES
 from broadloom.platform import Fact
 from broadloom.runtime import entry, probe, target
-from broadloom.runtime.cache import cache_fact, clear_cache
+from broadloom.runtime.cache import ObjectCache
 
+Array = np.ndarray[Any, Any]
 PACKAGES = ("broadloom", "numpy", "llvmlite", "scipy", "ml_dtypes", "bytecode")
 STAGES = ("graph", "loops", "llvm", "assembly")
 
@@ -117,7 +120,7 @@ def _facts() -> Iterator[Fact]:
         yield Fact("options", str(error), False, "correct or unset the variable")
         return
     yield Fact("options", f"{chosen.num_threads} threads, {chosen.key()}")
-    yield cache_fact(chosen)
+    yield _cache_fact(chosen)
     yield Fact("toolchain", target.toolchain_version())
     yield Fact("target", str(target.host()))
     differences = probe.mismatches()
@@ -129,7 +132,7 @@ def _facts() -> Iterator[Fact]:
 def _self_test() -> Fact:
     """Compile a small function and hold it to NumPy."""
 
-    def function(x, y):  # type: ignore[no-untyped-def]
+    def function(x: Array, y: Array) -> tuple[Array, Array]:
         return (np.sqrt(x) * y).sum(axis=0), (x + y).astype(np.float32)
 
     compiled = compile_function(function, fullgraph=True, options={"use_cache": False})
@@ -189,10 +192,21 @@ def _print_program(program: Program, to: str, constants: dict[str, np.ndarray]) 
 def _cache(options: argparse.Namespace) -> int:
     chosen = default_options()
     if options.clear:
-        print(f"removed {clear_cache(chosen)} entries")
-    fact = cache_fact(chosen)
+        with ObjectCache(chosen.cache_dir) as store:
+            print(f"removed {store.clear()} entries")
+    fact = _cache_fact(chosen)
     print(fact)
     return 0 if fact.ok else 1
+
+
+def _cache_fact(options: Options) -> Fact:
+    """Where the object cache lies and what it holds, or why it is not used."""
+    try:
+        with ObjectCache(options.cache_dir) as store:
+            entries, size = store.contents()
+    except CacheError as error:
+        return Fact("object cache", str(error), False, "compilation goes on without")
+    return Fact("object cache", f"{options.cache_dir}: {entries} entries, {size / 2**20:.1f} MiB")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,20 @@ cache's key, so a hit runs no pass and generates nothing; a cache that fails in 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
 
 from broadloom import trace
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.emit import emit
 from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
+from broadloom.errors import CacheError
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
@@ -28,6 +34,7 @@ from broadloom.graph.order import value_orders
 from broadloom.graph.text import format_graph
 from broadloom.options import Options
 from broadloom.runtime import symbols
+from broadloom.runtime.cache import ObjectCache, cache_key
 from broadloom.runtime.link import Library, link, object_symbols
 from broadloom.runtime.target import Target, emit_object, host
 
@@ -66,15 +73,61 @@ class Toolchain:
     sink: trace.Sink
     level: int
 
+    def cache_key(self, graph: Graph, target: Target) -> str:
+        """A digest of all that decides the object's bytes."""
+        return cache_key(
+            str(graph), target, options=self.options.key(), passes=self.pipeline.identity, level=self.level
+        )
+
 
 def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) -> Built:
     """Code for `graph`, from the cache if it is there."""
     target = host()
     if dump:
-        dump.write("capture", "graph", format_graph(graph, locations=True))
+        _dump_capture(graph, dump)
+    store = object_store(tools.options.cache_dir) if tools.options.use_cache else None
+    key = ""
+    if store is not None:
+        with watch.stage("cache"):
+            key = tools.cache_key(graph, target)
+            found = _found(store, key)
+        tools.sink.emit(trace.CacheMiss(key) if found is None else trace.CacheHit(key, len(found[0])))
+        if found is not None:
+            with watch.stage("link"):
+                return Built(_linked(found[0], graph.name), found[1], "hit")
     code, facts = _generate(graph, tools, target, dump, watch)
+    if store is not None:
+        with watch.stage("cache"):
+            store.put(key, code, facts.to_json())
     with watch.stage("link"):
-        return Built(_linked(code, graph.name), facts, "off")
+        return Built(_linked(code, graph.name), facts, "off" if store is None else "miss")
+
+
+def _dump_capture(graph: Graph, dump: trace.Dump) -> None:
+    """The captured graph, and beside it the arrays that its text names by digest."""
+    dump.write("capture", "graph", format_graph(graph, locations=True))
+    if graph.constants and dump.folder is not None:
+        np.savez(dump.folder / "constants.npz", allow_pickle=False, **graph.constants)
+
+
+@cache
+def object_store(folder: Path) -> ObjectCache | None:
+    """The cache in `folder`, opened once; None, with one warning, where it cannot be used."""
+    try:
+        return ObjectCache(folder)
+    except CacheError as error:
+        warnings.warn(f"{error}; compilation goes on without", stacklevel=2)
+        return None
+
+
+def _found(store: ObjectCache, key: str) -> tuple[bytes, ModuleFacts] | None:
+    entry = store.get(key)
+    if entry is None:
+        return None
+    try:
+        return entry.data, ModuleFacts.from_json(entry.note)
+    except (ValueError, KeyError, TypeError):
+        return None  # of another layout: made anew and replaced
 
 
 def _linked(code: bytes, name: str) -> Library:

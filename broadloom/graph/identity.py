@@ -1,13 +1,14 @@
 """The identity of a class of code: what goes in is a pass class, what comes out is a digest for cache keys.
 
 What holds: two classes that do different things have different digests - the digest covers the source of the module
-that defines the class, and the code of its methods with their constants, defaults, closures and the functions of the
-same module that they call, so that classes made by one factory, or typed at a prompt, are told apart as well. What
+that defines the class, and the code of its methods with their constants, defaults and closures, so that classes made
+by one factory are told apart as well; where there is no source (a prompt), also the globals that the methods use. What
 the digest cannot see into gets a fresh token, which costs a cache miss and never a false hit.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+_BOOKKEEPING = frozenset({"__dict__", "__weakref__", "__doc__", "__dataclass_fields__", "__dataclass_params__"})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
@@ -30,7 +32,8 @@ def code_identity(cls: type) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    for part in (f"{cls.__module__}.{cls.__qualname__}", _module_source(cls), *_class(cls, set())):
+    source = _module_source(cls)
+    for part in (f"{cls.__module__}.{cls.__qualname__}", source, *_Walk(cls.__module__, not source).of_class(cls)):
         digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
 
@@ -45,68 +48,71 @@ def _module_source(cls: type) -> str:
         return ""
 
 
-def _class(cls: type, seen: set[int]) -> Iterator[str]:
-    for base in cls.__mro__[1:]:
-        if base is not object and base.__module__ == cls.__module__:
-            yield from _value(base, cls.__module__, seen)
+class _Walk:
+    """Yields texts that stand for all that a class is made of, within its module."""
+
+    def __init__(self, module: str, with_globals: bool) -> None:
+        self.module, self.with_globals = module, with_globals
+        self.seen: set[int] = set()
+
+    def of_class(self, cls: type) -> Iterator[str]:
+        for base in cls.__mro__[1:]:
+            if base is not object and base.__module__ == self.module:
+                yield from self.of_value(base)
+            else:
+                yield f"{base.__module__}.{base.__qualname__}"
+        for name, value in sorted(vars(cls).items()):
+            made_by_decorator = isinstance(value, FunctionType) and value.__module__ != self.module
+            if name not in _BOOKKEEPING and not made_by_decorator:
+                yield name
+                yield from self.of_value(value)
+
+    def of_value(self, value: Any) -> Iterator[str]:
+        if isinstance(value, _PLAIN):
+            yield f"{type(value).__name__} {value!r}"
+            return
+        if id(value) in self.seen:
+            yield "seen"
+            return
+        self.seen.add(id(value))
+        if isinstance(value, tuple | list | frozenset | set | dict):
+            yield type(value).__name__
+            ordered = sorted(value, key=repr) if isinstance(value, frozenset | set) else value
+            for item in value.items() if isinstance(value, dict) else ordered:
+                yield from self.of_value(item)
+        elif isinstance(value, FunctionType):
+            yield from self.of_function(value)
+        elif isinstance(value, staticmethod | classmethod):
+            yield from self.of_value(value.__func__)
+        elif isinstance(value, property):
+            yield from self.of_value((value.fget, value.fset, value.fdel))
+        elif isinstance(value, type) and value.__module__ == self.module:
+            yield from self.of_class(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield type(value).__qualname__
+            yield from self.of_value([getattr(value, f.name) for f in dataclasses.fields(value)])
+        elif hasattr(value, "__module__") and hasattr(value, "__qualname__"):
+            yield f"{value.__module__}.{value.__qualname__}"
+        elif inspect.ismodule(value) or inspect.isdatadescriptor(value):
+            yield str(getattr(value, "__name__", type(value).__name__))
         else:
-            yield f"{base.__module__}.{base.__qualname__}"
-    for name, value in sorted(vars(cls).items()):
-        if name in ("__dict__", "__weakref__", "__doc__", "__dataclass_fields__", "__dataclass_params__"):
-            continue
-        if isinstance(value, FunctionType) and value.__module__ != cls.__module__:
-            continue  # made by a decorator of another module, such as dataclass
-        yield name
-        yield from _value(value, cls.__module__, seen)
+            yield f"{type(value).__name__} {uuid.uuid4()}"
 
-
-def _value(value: Any, module: str, seen: set[int]) -> Iterator[str]:
-    if isinstance(value, _PLAIN):
-        yield f"{type(value).__name__} {value!r}"
-        return
-    if id(value) in seen:
-        yield "seen"
-        return
-    seen.add(id(value))
-    if isinstance(value, tuple | list | frozenset | set | dict):
-        yield type(value).__name__
-        ordered = sorted(value, key=repr) if isinstance(value, frozenset | set) else value
-        for item in value.items() if isinstance(value, dict) else ordered:
-            yield from _value(item, module, seen)
-    elif isinstance(value, FunctionType):
-        yield from _function(value, module, seen)
-    elif isinstance(value, staticmethod | classmethod):
-        yield from _value(value.__func__, module, seen)
-    elif isinstance(value, property):
-        for accessor in (value.fget, value.fset, value.fdel):
-            yield from _value(accessor, module, seen)
-    elif isinstance(value, type) and value.__module__ == module:
-        yield from _class(value, seen)
-    elif hasattr(value, "__module__") and hasattr(value, "__qualname__"):
-        yield f"{value.__module__}.{value.__qualname__}"
-    elif inspect.ismodule(value) or inspect.isdatadescriptor(value):
-        yield repr(getattr(value, "__name__", type(value).__name__))
-    else:
-        yield f"{type(value).__name__} {uuid.uuid4()}"
-
-
-def _function(function: FunctionType, module: str, seen: set[int]) -> Iterator[str]:
-    if function.__module__ != module:
-        yield f"{function.__module__}.{function.__qualname__}"
-        return
-    yield from _code(function.__code__)
-    yield from _value(function.__defaults__, module, seen)
-    yield from _value(function.__kwdefaults__, module, seen)
-    for cell in function.__closure__ or ():
-        try:
-            yield from _value(cell.cell_contents, module, seen)
-        except ValueError:  # an empty cell
-            yield "empty"
-    for name in _names(function.__code__):
-        if name in function.__globals__:
-            used = function.__globals__[name]
-            if isinstance(used, _PLAIN | tuple) or getattr(used, "__module__", None) == module:
-                yield from _value(used, module, seen)
+    def of_function(self, function: FunctionType) -> Iterator[str]:
+        if function.__module__ != self.module:
+            yield f"{function.__module__}.{function.__qualname__}"
+            return
+        yield from _code(function.__code__)
+        yield from self.of_value((function.__defaults__, function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            try:
+                yield from self.of_value(cell.cell_contents)
+            except ValueError:
+                yield "empty cell"
+        if self.with_globals:
+            for name in _names(function.__code__):
+                if name in function.__globals__:
+                    yield from self.of_value(function.__globals__[name])
 
 
 def _names(code: CodeType) -> list[str]:
@@ -121,4 +127,5 @@ def _code(code: CodeType) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         else:
-            yield f"{type(constant).__name__} {constant!r}"
+            ordered = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
+            yield f"{type(constant).__name__} {ordered!r}"
