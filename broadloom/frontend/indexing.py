@@ -28,6 +28,7 @@ from broadloom.frontend.operands import (
     lift,
     operand,
 )
+from broadloom.frontend.selection import select
 from broadloom.frontend.shapes import decide
 from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -256,6 +257,8 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
             return r.as_scalar(view)
         return _detached(r, view) if x.numpy_scalar else view
     if any(isinstance(p, Mask) for p in parsed.parts):
+        if _is_runtime_mask_of(x, parsed.parts):
+            return select(r, x, parsed.parts[0].mask)  # type: ignore[union-attr]
         parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
     if _only_integers(parsed.parts):
         return _pick_at_run_time(r, x, parsed)
@@ -263,6 +266,15 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
     taken = _gather(r, base, indices, axes)
     ndim = shapes_ndim(indices)
     return _move_front_to(r, taken, ndim, place)
+
+
+def _is_runtime_mask_of(x: ArrayHandle, parts: Sequence[Part]) -> bool:
+    """Is the key one runtime mask over leading axes, and nothing else?"""
+    first = parts[0]
+    if not isinstance(first, Mask) or first.constant is not None or first.mask.ndim == 0:
+        return False
+    whole = [Cut(0, n, 1) for n in x.shape[first.mask.ndim :]]
+    return list(parts[1:]) == whole
 
 
 def _detached(r: Recorder, view: ArrayHandle) -> ArrayHandle:

@@ -32,6 +32,7 @@ from broadloom.frontend import (
     queries,
     reductions,
     scans,
+    selection,
     shaping,
     ufuncs,
 )
@@ -49,6 +50,7 @@ class Entry:
     name: str
     run: Callable[..., Any]
     numpy: Callable[..., Any] | None = None
+    selected: Callable[..., Any] | None = None  # for boolean selections among the arguments
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -61,8 +63,13 @@ class Entry:
             self.signature.bind(r, *args, **kwargs)
         except TypeError as error:
             raise Unsupported(f"{self.name}: {error}", "leave out these arguments") from error
+        run = self.run
+        if any(selection.selections((args, kwargs))):
+            if self.selected is None:
+                selection.refuse(f"{self.name} of a boolean selection")
+            run = self.selected
         try:
-            return self.run(r, *args, **kwargs)
+            return run(r, *args, **kwargs)
         except (ShapeError, DTypeError) as error:
             raise Unsupported(
                 f"{self.name}: {error.what}; got {error.got}", error.remedy or "see NumPy's error"
@@ -94,10 +101,12 @@ def inward(r: Recorder, value: Any) -> Any:
     return value
 
 
-def _of(function: Callable[..., Any], run: Callable[..., Any], fold: bool = True) -> tuple[Callable[..., Any], Entry]:
+def _of(
+    function: Callable[..., Any], run: Callable[..., Any], fold: bool = True, selected: Callable[..., Any] | None = None
+) -> tuple[Callable[..., Any], Entry]:
     module = getattr(function, "__module__", None) or "numpy"
     name = f"{module}.{function.__name__}".replace("numpy.", "np.").replace("_operator.", "operator.")
-    return function, Entry(name, run, function if fold else None)
+    return function, Entry(name, run, function if fold else None, selected)
 
 
 # ---- ufuncs ----------------------------------------------------------------------------------------------------------
@@ -382,6 +391,27 @@ _MAKING: dict[Callable[..., Any], Callable[..., Any]] = {
     np.fill_diagonal: indexing.np_fill_diagonal,
 }
 
+_POINTWISE: tuple[Callable[..., Any], ...] = (
+    elementwise.np_clip,
+    elementwise.method_clip,
+    elementwise.np_round,
+    elementwise.np_fix,
+    elementwise.np_isclose,
+    shaping.method_astype,
+    shaping.method_copy,
+    ufuncs.conjugate_method,
+)
+
+_REDUCING: tuple[Callable[..., Any], ...] = (
+    reductions.np_sum,
+    reductions.np_prod,
+    reductions.np_mean,
+    reductions.np_var,
+    reductions.np_std,
+    reductions.np_any,
+    reductions.np_all,
+)
+
 # Values of Python, whatever their arguments: NumPy's own call, never in the graph.
 PLAIN: tuple[Callable[..., Any], ...] = (
     np.dtype,
@@ -407,10 +437,25 @@ _TYPES: tuple[type[np.generic], ...] = tuple(
     )
 )
 
+
+def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> Callable[..., Any] | None:
+    """How an entry takes boolean selections, if it does."""
+    if run in _REDUCING:
+        return selection.reduction(run)
+    if run is reductions.np_count_nonzero:
+        return selection.count_nonzero(run)
+    if f in (np.power, operator.pow):
+        return selection.may_raise(run)
+    return selection.pointwise(run) if run in _POINTWISE or f in UFUNCS or f in OPERATORS else None
+
+
 FUNCTIONS: dict[Callable[..., Any], Entry] = {
-    **dict(_of(f, run) for f, run in _PURE.items()),
+    **dict(_of(f, run, selected=_selected(run, f)) for f, run in _PURE.items()),
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
-    **dict(_of(f, _inplace_entry(plain), fold=False) for f, plain in INPLACE.items()),
+    **dict(
+        _of(f, _inplace_entry(plain), False, None if f is operator.imatmul else selection.inplace(_PURE[plain]))
+        for f, plain in INPLACE.items()
+    ),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
     **{t: Entry(f"np.{t.__name__}", partial(shaping.scalar_type, t), t) for t in _TYPES},
 }
@@ -441,8 +486,8 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     "choose": elementwise.np_choose,
     "clip": elementwise.method_clip,
     "compress": shaping.method_compress,
-    "conj": partial(ufuncs.conjugate_method),
-    "conjugate": partial(ufuncs.conjugate_method),
+    "conj": ufuncs.conjugate_method,
+    "conjugate": ufuncs.conjugate_method,
     "copy": shaping.method_copy,
     "cumprod": scans.np_cumprod,
     "cumsum": scans.np_cumsum,
@@ -469,11 +514,19 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     "view": shaping.method_view,
 }
 
-METHODS: dict[str, Entry] = {name: Entry(f"ndarray.{name}", _method(run)) for name, run in _METHODS.items()}
+METHODS: dict[str, Entry] = {
+    name: Entry(f"ndarray.{name}", _method(run), selected=_selected(run)) for name, run in _METHODS.items()
+}
 REFUSED_METHODS: dict[str, str] = METHOD_REMEDIES
 
+_SELECTED_ATTRIBUTES: dict[str, Callable[..., Any]] = {
+    "dtype": selection.dtype_only(queries.attribute_dtype),
+    "itemsize": selection.dtype_only(queries.attribute_itemsize),
+    "ndim": selection.ndim,
+}
+
 ATTRIBUTES: dict[str, Entry] = {
-    name: Entry(f"ndarray.{name}", run)
+    name: Entry(f"ndarray.{name}", run, selected=_SELECTED_ATTRIBUTES.get(name))
     for name, run in {
         "T": _method(shaping.np_transpose),
         "mT": _method(shaping.np_matrix_transpose),
@@ -490,4 +543,4 @@ ATTRIBUTES: dict[str, Entry] = {
 }
 
 getitem = Entry("x[key]", indexing.getitem)
-setitem = Entry("x[key] = value", indexing.setitem)
+setitem = Entry("x[key] = value", indexing.setitem, selected=selection.assign(indexing.setitem))

@@ -6,6 +6,7 @@ NumPy integers become ints, sorted by name); inputs may be declared at any time 
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -156,6 +157,14 @@ class GraphBuilder:
             if provisional == value:
                 return declared
         raise VerifyError("not an input", got=f"%{value}")
+
+    def node_of(self, value: ValueId) -> Node | None:
+        """The node that a value is a result of; None for an input."""
+        at = bisect.bisect_right(self._nodes, value, key=lambda entry: entry[1])
+        if at == 0:
+            return None
+        node, first = self._nodes[at - 1]
+        return node if value < first + len(node.types) else None
 
     @property
     def count(self) -> int:

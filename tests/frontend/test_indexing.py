@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from broadloom.frontend import Unsupported
 from broadloom.graph.interpret import interpret
 from tests.frontend.harness import check, record, refused
 
@@ -150,7 +151,6 @@ def test_masks() -> None:
         x[..., None][m] = 6
 
     check(assign_more, x, m, row)
-    refused(lambda np, x, m, row: x[m], x, m, row)
     refused(lambda np, x, m, row: x.__setitem__(m, np.arange(4.0)), x, m, row)
     refused(lambda np, x, m, row: x.__setitem__(row[:2], 1), x, m, row)
 
@@ -240,3 +240,71 @@ def test_take_along_axis_and_compress() -> None:
     check(lambda np, x, i: np.take_along_axis(x, np.argmax(x, 1, keepdims=True), 1), x, i)
     check(lambda np, x, i: (np.compress([True, False, True], x, 0), x.compress([0, 1])), x, i)
     refused(lambda np, x, i: np.compress(x[0] > 1, x, 0), x, i)
+
+
+def test_boolean_selections_whose_size_does_not_matter() -> None:
+    x = np.arange(12.0).reshape(3, 4) - 4
+    m, row = x % 3 == 0, np.array([True, False, True])
+
+    def update(np, x, m, row):
+        x[m] += 1
+        x[x > 3] *= 2
+        x[x > 3] = x[x > 3] - 1
+        x[row] /= 2
+        x[row] += np.arange(4.0)
+        x[m] = np.clip(np.sin(x[m]) * 2, -1, 1).round(1)
+        t = x[m]
+        u = t
+        t += 5
+        x[m] = u
+
+    check(update, x, m, row)
+
+    def integers(np, x, m, row):
+        x[m] += 1
+        x[m] //= 2
+        x[m] **= 2
+        x[m] = x[m].astype(float) * 1.5
+
+    check(integers, x.astype(int), m, row)
+
+    def reduce(np, x, m, row):
+        return (
+            x[m].sum(),
+            np.mean(x[m]),
+            x[row].sum(0),
+            x[m].any(),
+            np.std(x[m] * 2),
+            np.count_nonzero(x[m]),
+            x[m].dtype,
+        )
+
+    check(reduce, x, m, row, exact=False)
+    check(lambda np, x, m: (x[m].sum(), x[m].mean(), x[m].ndim), x, np.zeros((3, 4), bool), exact=False)
+
+
+def test_boolean_selections_are_refused_where_their_size_matters() -> None:
+    x = np.arange(12).reshape(3, 4)
+    m, other = x % 3 == 0, x % 2 == 0
+    for f in (
+        lambda np, x, m, o: x[m].shape,
+        lambda np, x, m, o: x[m].size,
+        lambda np, x, m, o: x[m].max(),
+        lambda np, x, m, o: x[m].reshape(-1),
+        lambda np, x, m, o: x[m][0],
+        lambda np, x, m, o: x[m] + x[o],
+        lambda np, x, m, o: x[m] + np.arange(4),
+        lambda np, x, m, o: x.__setitem__(o, x[m]),
+        lambda np, x, m, o: np.concatenate([x[m], x[m]]),
+        lambda np, x, m, o: np.power(2, x[m]),
+        lambda np, x, m, o: x.__setitem__(m[:2], 1),
+        lambda np, x, m, o: x[m[:2]],
+        lambda np, x, m, o: np.add(x[m], 1, where=False),
+        lambda np, x, m, o: np.zeros_like(x[m]),
+        lambda np, x, m, o: x[0, m[0]],
+        lambda np, x, m, o: np.array([x[m], 1]),
+    ):
+        refused(f, x, m, other)
+    r, result, _ = record(lambda np, x, m: x[m], [x, m])
+    with pytest.raises(Unsupported, match="depends on data"):
+        r.finish([result.value])

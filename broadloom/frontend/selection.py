@@ -1,0 +1,246 @@
+"""`x[mask]`, whose size depends on data, as far as its size does not matter.
+
+What goes in: an array and a boolean array over its leading axes. What comes out: a `Selection`, which stands for the
+selected elements by the whole array and the mask. Pointwise functions run on the whole array; sums, means and the
+like reduce with where=; `x[mask] op= v` and `x[mask] = f(x[mask])` write back where the mask holds.
+
+What holds: no size of a selection is ever known - asking for its shape or returning it is refused - and whatever
+could raise for an element that is not selected is refused too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from broadloom.dtypes import DType
+from broadloom.frontend import shapes
+from broadloom.frontend.operands import call, cast, constant
+from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.graph.ir import Node, ValueId
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+REMEDY = "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value"
+
+
+def refuse(what: str = "the size of a boolean selection") -> NoReturn:
+    """A selection asked for what depends on its size."""
+    raise Unsupported(f"{what}: it depends on data", REMEDY)
+
+
+class Selection(ArrayHandle):
+    """The elements of `full` where `mask` holds; `mask` covers the leading axes of `full`. Both are values that
+    nothing writes to. What a handle tells of its shape or memory is refused here."""
+
+    __slots__ = ("full", "mask")
+
+    def __init__(self, full: ArrayHandle, mask: ArrayHandle) -> None:
+        self.full, self.mask = full, mask
+        self.numpy_scalar, self.writeable = False, True
+
+    @property
+    def dtype(self) -> DType:
+        return self.full.dtype
+
+    @property
+    def rest(self) -> int:
+        """How many axes lie behind those of the mask."""
+        return self.full.ndim - self.mask.ndim
+
+    @property
+    def ndim(self) -> int:
+        return 1 + self.rest
+
+    @property
+    def storage(self) -> Any:
+        refuse("the memory of a boolean selection")
+
+    @property
+    def views(self) -> Any:
+        refuse("the memory of a boolean selection")
+
+    @property
+    def type(self) -> Any:
+        refuse()
+
+    @property
+    def strides(self) -> Any:
+        refuse("the memory of a boolean selection")
+
+    @property
+    def shape(self) -> Any:
+        refuse()
+
+
+def select(r: Recorder, x: ArrayHandle, mask: ArrayHandle) -> Selection:
+    """`x[mask]`."""
+    if not shapes.same_shape(r, x.shape[: mask.ndim], mask.shape):
+        raise plain_numpy_raises("boolean index did not match indexed array")
+    return Selection(r.copy(x), r.copy(mask))
+
+
+def selections(x: object) -> Iterator[Selection]:
+    """Those among arguments."""
+    if isinstance(x, Selection):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for e in x:
+            yield from selections(e)
+    elif isinstance(x, dict):
+        yield from selections(tuple(x.values()))
+
+
+def same_value(r: Recorder, a: ValueId, b: ValueId, depth: int = 8) -> bool:
+    """Are two graph values equal because they are the same computation?"""
+    if a == b:
+        return True
+    first, second = r.builder.node_of(a), r.builder.node_of(b)
+    if depth == 0 or first is None or second is None or len(first.types) > 1:
+        return False
+    return _same_call(first, second) and all(
+        same_value(r, i, j, depth - 1) for i, j in zip(first.inputs, second.inputs, strict=True)
+    )
+
+
+def _same_call(a: Node, b: Node) -> bool:
+    return a.op == b.op and a.attrs == b.attrs and a.types == b.types and len(a.inputs) == len(b.inputs)
+
+
+def same_mask(r: Recorder, a: ArrayHandle, b: ArrayHandle) -> bool:
+    """Do two masks select the same elements for certain?"""
+    return a.shape == b.shape and same_value(r, r.read(a), r.read(b))
+
+
+def over(r: Recorder, x: Selection) -> ArrayHandle:
+    """The mask with axes of one element for those behind it."""
+    return shapes.insert_axes(r, x.mask, x.mask.ndim, x.rest)
+
+
+# ---- handlers: how an entry takes selections -----------------------------------------------------------------------
+
+Run = Callable[..., Any]
+
+
+def pointwise(run: Run) -> Run:
+    """An elementwise entry: on the whole arrays, the result selected again."""
+
+    def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        found = list(selections(args))
+        if list(selections(kwargs)) or any(isinstance(a, (list, tuple)) for a in args) or not found:
+            refuse("a boolean selection in this argument")
+        first = found[0]
+        if any(s.rest != first.rest or not same_mask(r, s.mask, first.mask) for s in found):
+            refuse("boolean selections by different masks")
+        for a in args:
+            if not isinstance(a, Selection) and isinstance(a, ArrayHandle) and a.ndim > first.rest:
+                refuse("a boolean selection together with an array of its size")
+        if kwargs.get("out") is not None or kwargs.get("where", True) is not True:
+            refuse("out= or where= with a boolean selection")
+        result = run(r, *(a.full if isinstance(a, Selection) else a for a in args), **kwargs)
+        if isinstance(result, tuple):
+            return tuple(Selection(part, first.mask) for part in result)
+        return Selection(result, first.mask)
+
+    return handler
+
+
+def may_raise(run: Run) -> Run:
+    """A pointwise entry that may raise for signed integers: refused there, as it would for what is not selected."""
+    plain = pointwise(run)
+
+    def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        result = plain(r, *args, **kwargs)
+        if isinstance(result, ArrayHandle) and result.dtype.kind == "i" and not isinstance(args[1], int):
+            refuse("an integer power of a boolean selection")
+        return result
+
+    return handler
+
+
+def inplace(run: Run) -> Run:
+    """`x[mask] op= y`: the selection changes its value, to its own dtype."""
+    plain = pointwise(run)
+
+    def handler(r: Recorder, x: Any, y: Any) -> Any:
+        if not isinstance(x, Selection):
+            refuse("a boolean selection written into an array of its size")
+        result = plain(r, x, y)
+        if not np.can_cast(result.dtype.numpy, x.dtype.numpy, "same_kind"):
+            raise plain_numpy_raises(f"cannot cast output from {result.dtype} to {x.dtype} by rule 'same_kind'")
+        x.full = cast(r, result.full, x.dtype)
+        return x
+
+    return handler
+
+
+def reduction(run: Run) -> Run:
+    """A reduction of all that is selected: the whole array with where=."""
+    signature = inspect.signature(run)
+
+    def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(r, *args, **kwargs)
+        x = bound.arguments.pop("a")
+        if not isinstance(x, Selection) or list(selections(tuple(bound.arguments.values()))):
+            refuse("a boolean selection in this argument")
+        axis = bound.arguments.pop("axis", None)
+        if axis is not None and not (axis == 0 or (axis == -1 and x.rest == 0)):
+            refuse("a reduction of a boolean selection along another axis")
+        if "where" in bound.arguments or bound.arguments.get("keepdims", False) is True:
+            refuse("where= or keepdims= with a boolean selection")
+        axes = None if axis is None else tuple(range(x.mask.ndim))
+        where = shapes.expand(r, over(r, x), x.full.shape)
+        given = {name: value for name, value in bound.arguments.items() if name != "r"}
+        return run(r, x.full, axis=axes, where=where, **given)
+
+    return handler
+
+
+def count_nonzero(run: Run) -> Run:
+    """How many selected elements are not zero."""
+
+    def handler(r: Recorder, a: Any) -> Any:
+        nonzero = call(r, "not_equal", a.full, constant(r, 0, a.dtype))
+        chosen = call(r, "logical_and", nonzero, over(r, a))
+        return run(r, chosen)
+
+    return handler
+
+
+def assign(run: Run) -> Run:
+    """`x[mask] = value` for a value that was selected by the same mask."""
+
+    def handler(r: Recorder, x: Any, key: Any, value: Any) -> None:
+        if isinstance(x, Selection) or list(selections(key)):
+            refuse("an index or index assignment of a boolean selection")
+        mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+        if not isinstance(mask, ArrayHandle) or not isinstance(value, Selection):
+            refuse("a boolean selection assigned at another index")
+        if not x.writeable or x.numpy_scalar:
+            raise plain_numpy_raises("assignment destination is read-only")
+        if not same_mask(r, mask, value.mask):
+            refuse("a boolean selection assigned through another mask")
+        # Row by row, the value may broadcast along the axes behind the mask.
+        behind = value.full.shape[value.mask.ndim :]
+        if not shapes.same_shape(r, behind, x.shape[mask.ndim :]):
+            refuse("a boolean selection assigned to another shape")
+        chosen = call(r, "where", over(r, value), cast(r, value.full, x.dtype), x)
+        r.write(x, shapes.expand(r, chosen, x.shape))
+
+    return handler
+
+
+def dtype_only(run: Run) -> Run:
+    """Attributes that say nothing of the size."""
+
+    def handler(r: Recorder, x: Any) -> Any:
+        return run(r, x.full)
+
+    return handler
+
+
+def ndim(r: Recorder, x: Any) -> int:
+    """`x[mask].ndim`."""
+    return int(x.ndim)
