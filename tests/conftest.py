@@ -22,6 +22,7 @@ VERSION_DEPENDENT = ("capture", "runtime", "compiler")  # bytecode, object layou
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broadloom")
     group.addoption("--seed", type=int, default=None, help="repeat the run that printed this seed")
+    group.addoption("--update", action="store_true", help="rewrite the expected texts of the case files")
     group.addoption("--full", action="store_true", help="run the whole generated product instead of a sample")
     group.addoption(
         "--every-python",

@@ -150,7 +150,8 @@ def _expand(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _slice(x: np.ndarray, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray:
-    return np.asarray(x[(..., *map(slice_of, starts, sizes, steps))])
+    key: tuple[Any, ...] = (..., *map(slice_of, starts, sizes, steps))
+    return np.asarray(x[key])
 
 
 def slice_of(start: int, size: int, step: int) -> slice:

@@ -7,6 +7,7 @@ raises `ParseError` with the line. Types are taken as written: `graph.verify` co
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -357,6 +358,8 @@ class _GraphParser:
             elements = split(cursor.text[cursor.at :])
             data = b"".join(self._on(cursor, lambda e: _element_bytes(e, type.dtype), e) for e in elements)
             cursor.at = len(cursor.text)
+            if len(elements) != math.prod(shape):
+                raise cursor.error(f"the constant has {math.prod(shape)} elements, {len(elements)} are written")
             literal = Constant(type.dtype, shape, data)
         return Node(literal, (), (), (type,))
 
