@@ -22,7 +22,7 @@ from broadloom.symbolic import Symbol
 from tests.graph.graphs import arguments, graphs
 from tests.graph.programs import Program, programs
 
-EXACT = [name for name in sorted(PASSES) if name != "decompose"]
+EXACT = [name for name in sorted(PASSES) if name not in ("decompose", "cheaper-arithmetic")]  # these have bounds
 Arrays = list[np.ndarray]
 
 
@@ -119,7 +119,8 @@ def test_exact_casts_are_exact(narrow: dtypes.DType, wide: dtypes.DType) -> None
     else:
         bits = np.arange(1, 1 << 16, 37, dtype=np.uint16)
         real = bits.view(narrow.numpy) if narrow.bits == 16 else np.random.default_rng(0).normal(size=99)
-        real = real[np.isfinite(real.astype(np.float64))]
+        with np.errstate(invalid="ignore"):
+            real = real[np.isfinite(real.astype(np.float64))]
         values = (real + 1j * real if narrow.kind == "c" else real).astype(narrow.numpy)
     there = OPS["cast"].reference(values, dtype=wide)
     back = OPS["cast"].reference(there, dtype=narrow)
