@@ -40,6 +40,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.frontend.unsupported import Unsupported
 
 
 class Activation:
@@ -110,7 +111,11 @@ def _steps(c: Context, a: Activation) -> Iterator[tuple[str, Value]]:
         if instruction.op in ("return", "yield"):
             yield instruction.op, a.stack.pop()
             continue
-        HANDLERS[instruction.op](c, a, instruction.arg)
+        try:
+            HANDLERS[instruction.op](c, a, instruction.arg)
+        except Unsupported as refusal:  # a direct question to a boolean selection, whose size depends on data
+            hint = refusal.remedy or "call it outside the compiled function"
+            c.refuse(Code.UNSUPPORTED_NUMPY, "a boolean selection", refusal.what, hint)
 
 
 # ---- stack and locals -----------------------------------------------------------------------------------------------

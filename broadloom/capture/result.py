@@ -45,6 +45,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.frontend.selection import Selection
 from broadloom.graph.storage import ArrayHandle, Place
 from broadloom.symbolic import Expr
 
@@ -63,6 +64,9 @@ def _walk(c: Context, v: Value, found: dict[ArrayHandle, None], inside: set[int]
         return
     if isinstance(v, Number):
         v = v.weak.handle
+    if isinstance(v, Selection):
+        hint = "return np.where(mask, x, 0), or index outside the compiled function"
+        c.refuse(Code.RESULT, "x[mask]", "the size of a boolean selection depends on data", hint)
     if isinstance(v, ArrayHandle):
         if not any(a.handle is v for a in c.arrays.values()):
             found[v] = None

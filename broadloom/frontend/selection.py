@@ -55,19 +55,19 @@ class Selection(ArrayHandle):
         return 1 + self.rest
 
     @property
-    def storage(self) -> Any:
+    def storage(self) -> Any:  # type: ignore[override]
         refuse("the memory of a boolean selection")
 
     @property
-    def views(self) -> Any:
+    def views(self) -> Any:  # type: ignore[override]
         refuse("the memory of a boolean selection")
 
     @property
-    def type(self) -> Any:
+    def type(self) -> Any:  # type: ignore[override]
         refuse()
 
     @property
-    def strides(self) -> Any:
+    def strides(self) -> Any:  # type: ignore[override]
         refuse("the memory of a boolean selection")
 
     @property
