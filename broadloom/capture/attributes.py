@@ -13,7 +13,7 @@ import functools
 import inspect
 import sys
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from broadloom.capture.containers import check_mutable, is_constant
 from broadloom.capture.context import Context
 from broadloom.capture.guards import IdentityGuard, PresenceGuard
 from broadloom.capture.inputs import realise
-from broadloom.capture.sources import Attribute, ClassEntry, InstanceEntry, Item, Module, Source
+from broadloom.capture.sources import Attribute, ClassEntry, InstanceEntry, Module, Source, TypeEntry
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
@@ -175,7 +175,7 @@ def class_source(v: InstanceValue, name: str) -> Source | None:
     """Where a class entry is found again."""
     if v.source is not None:
         return ClassEntry(v.source, name)
-    return None if v.class_source is None else Attribute(v.class_source, name)
+    return None if v.class_source is None else TypeEntry(v.class_source, name)
 
 
 def class_function(c: Context, v: Value, name: str) -> Value | None:
@@ -189,20 +189,39 @@ def class_function(c: Context, v: Value, name: str) -> Value | None:
     return realise(c, Lazy(source, entry))
 
 
+def has_own(v: InstanceValue, name: str) -> bool:
+    """Whether the class of an instance defines a special method otherwise than `object` does."""
+    entry = class_entry(v, name)
+    return entry is not MISSING and entry is not None and entry is not object.__dict__.get(name)
+
+
+def refuse_class(c: Context, v: InstanceValue, what: str) -> NoReturn:
+    """Refuse an operation that the class of an instance does in a way that is not Python code."""
+    c.refuse(
+        Code.UNSUPPORTED_TYPE,
+        f"{what} of a {v.type.__name__}",
+        "capture does not follow what objects of this type do here",
+        "do it outside the compiled function and pass the result in",
+    )
+
+
 def _of_instance(c: Context, v: InstanceValue, name: str) -> Value:
     if isinstance(class_entry(v, "__getattribute__"), types.FunctionType):
         _refuse_attribute(c, v, name, "its class defines __getattribute__")
     entry = class_entry(v, name)
+    source = class_source(v, name)
     if entry is not MISSING and _is_data_descriptor(entry):
-        return _data_descriptor(c, v, name, entry)
+        return _data_descriptor(c, v, name, entry, source)
     own = _own_entry(c, v, name)
     if own is not Marker.UNBOUND:
         return own
     if entry is MISSING:
         if class_entry(v, "__getattr__") is not MISSING:
             _refuse_attribute(c, v, name, "its class defines __getattr__")
+        if source is not None:
+            c.guard(PresenceGuard(source, False))
         return Marker.UNBOUND
-    return _class_attribute(c, v, name, entry)
+    return _class_attribute(c, v, name, entry, source)
 
 
 def _own_entry(c: Context, v: InstanceValue, name: str) -> Value:
@@ -226,8 +245,7 @@ def _is_data_descriptor(entry: Any) -> bool:
     )
 
 
-def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any) -> Value:
-    source = class_source(v, name)
+def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any, source: Source | None) -> Value:
     if type(entry) is property and isinstance(entry.fget, types.FunctionType) and source is not None:
         c.guard(IdentityGuard(source, entry))
         return c.call(Lazy(Attribute(source, "fget"), entry.fget), v)
@@ -248,21 +266,17 @@ def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any) -> Val
     _refuse_attribute(c, v, name, f"it is a descriptor of type {type(entry).__name__}")
 
 
-def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any) -> Value:
-    source = class_source(v, name)
+def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any, source: Source | None) -> Value:
     if source is None:
         _refuse_attribute(c, v, name, "its class cannot be guarded")
     if isinstance(entry, types.FunctionType):
         return MethodValue(realise(c, Lazy(source, entry)), v)
     if isinstance(entry, staticmethod):
-        return (
-            Lazy(Attribute(source, "__func__"), entry.__func__)
-            if v.source is not None
-            else Lazy(source, entry.__func__)
-        )
-    if isinstance(entry, classmethod) and v.source is not None:
+        return Lazy(Attribute(source, "__func__"), entry.__func__)
+    if isinstance(entry, classmethod):
         function = realise(c, Lazy(Attribute(source, "__func__"), entry.__func__))
-        return MethodValue(function, ObjectValue(v.type, Attribute(v.source, "__class__")))
+        own_class = v.class_source if v.source is None else Attribute(v.source, "__class__")
+        return MethodValue(function, ObjectValue(v.type, own_class))
     if isinstance(entry, types.MethodDescriptorType | types.WrapperDescriptorType) or (
         type(entry).__module__ == "builtins" and callable(entry) and not isinstance(entry, type)
     ):
@@ -279,7 +293,7 @@ def is_plain_object(x: Any) -> bool:
     return isinstance(x, type | types.BuiltinFunctionType | np.ufunc)
 
 
-def _refuse_attribute(c: Context, v: InstanceValue, name: str, why: str) -> Any:
+def _refuse_attribute(c: Context, v: InstanceValue, name: str, why: str) -> NoReturn:
     c.refuse(
         Code.UNSUPPORTED_PYTHON,
         f"{v.type.__name__}.{name}",
@@ -324,6 +338,7 @@ def _of_module(c: Context, v: ObjectValue, x: types.ModuleType, name: str) -> Va
                 "the module makes this attribute on demand",
                 "import it before the call",
             )
+        c.guard(PresenceGuard(Attribute(v.source or Module(x.__name__), name), False))
         return Marker.UNBOUND
     if v.source is None:
         return Lazy(Attribute(Module(x.__name__), name), x.__dict__[name])
@@ -374,30 +389,19 @@ def _class_member(c: Context, v: ObjectValue, x: type, name: str, entry: Any) ->
 
 def _of_super(c: Context, v: SuperValue, name: str) -> Value:
     receiver = realise(c, v.receiver)
-    if not isinstance(receiver, InstanceValue):
+    if not isinstance(receiver, InstanceValue) or v.owner not in receiver.type.__mro__:
         c.refuse(Code.UNSUPPORTED_PYTHON, f"super().{name}", "super outside a method of an instance", "call the class")
     order = receiver.type.__mro__
-    for owner in order[order.index(v.owner) + 1 :]:
+    start = order.index(v.owner) + 1
+    cls = receiver.class_source if receiver.source is None else Attribute(receiver.source, "__class__")
+    for owner in order[start:]:
         if name in owner.__dict__:
             entry = owner.__dict__[name]
-            if isinstance(entry, types.FunctionType) and receiver.source is not None:
-                base = Attribute(receiver.source, "__class__")
-                position = order.index(owner)
-                source = class_dict_source(base, position, name)
-                return MethodValue(realise(c, Lazy(source, entry)), receiver)
-            if isinstance(entry, types.FunctionType) and receiver.class_source is not None:
-                source = class_dict_source(receiver.class_source, order.index(owner), name)
-                return MethodValue(realise(c, Lazy(source, entry)), receiver)
-            if owner is object:
-                return NativeMethod(receiver, name)
-            break
-    c.refuse(Code.UNSUPPORTED_PYTHON, f"super().{name}", "this use of super is not followed", "call the class itself")
-
-
-def class_dict_source(cls: Source, position: int, name: str) -> Source:
-    """The entry `name` of class number `position` in the resolution order of `cls`."""
-    from_order = Attribute(cls, "__mro__")
-    return Attribute(Item(from_order, position), name)
+            source = None if cls is None else TypeEntry(cls, name, start)
+            if _is_data_descriptor(entry):
+                return _data_descriptor(c, receiver, name, entry, source)
+            return _class_attribute(c, receiver, name, entry, source)
+    return Marker.UNBOUND
 
 
 def _of_function(c: Context, v: FunctionValue, name: str) -> Value:

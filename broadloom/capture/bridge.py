@@ -20,6 +20,7 @@ from broadloom.capture.inputs import realise
 from broadloom.capture.values import (
     DictValue,
     ListValue,
+    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -27,11 +28,12 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.errors import DTypeError, ShapeError
+from broadloom.errors import DTypeError, ShapeError, VerifyError
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
+REFUSALS = (Unsupported, ShapeError, DTypeError, VerifyError)
 OBJECTS = (type, types.ModuleType, np.dtype, np.ufunc, types.BuiltinFunctionType, np.finfo, np.iinfo)
 
 
@@ -60,6 +62,13 @@ def outward(c: Context, v: Value) -> Any:
         return {k: outward(c, i) for k, i in v.items.items()}
     if isinstance(v, ArrayHandle | Expr | np.generic | range | int | float | complex | str | bytes | None | type(...)):
         return v
+    if isinstance(v, MaskedValue):
+        c.refuse(
+            Code.DATA_DEPENDENT,
+            "array[mask]",
+            "how many elements a mask selects depends on data",
+            "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
+        )
     c.refuse(
         Code.UNSUPPORTED_TYPE,
         f"a {describe(v)} as an argument of NumPy",
@@ -102,7 +111,7 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     named = {k: outward(c, a) for k, a in kwargs.items()}
     try:
         return inward(entry(c.recorder, *outs, **named))
-    except (Unsupported, ShapeError, DTypeError) as error:
+    except REFUSALS as error:
         first = error
     except TypeError as error:
         if _raised_inside(error):
@@ -114,7 +123,7 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     if fixed != (outs, named):
         try:
             return inward(entry(c.recorder, *fixed[0], **fixed[1]))
-        except (Unsupported, ShapeError, DTypeError) as error:
+        except REFUSALS as error:
             first = error
     c.refuse(
         Code.UNSUPPORTED_NUMPY,

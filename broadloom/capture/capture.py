@@ -90,7 +90,10 @@ def capture(
             )
         ) from error
     c = Context(_graph_name(function.__name__), policy or Policy(), function.__globals__, call, run_function)
-    result = run_function(c, _root(function), _local(c, frame, function))
+    try:
+        result = run_function(c, _root(function), _local(c, frame, function))
+    except RecursionError:
+        c.refuse(Code.TOO_LONG, function.__name__, "calls nest too deep", "replace recursion by a loop")
     handles = collect(c, result)
     recorded = c.recorder.finish(handles)
     written = {w.input for w in recorded.graph.writes}

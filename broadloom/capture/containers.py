@@ -26,6 +26,7 @@ from broadloom.capture.values import (
     Marker,
     Number,
     ObjectValue,
+    SetValue,
     TupleValue,
     Value,
 )
@@ -40,7 +41,7 @@ def is_constant(v: Value) -> bool:
     return isinstance(v, CONSTANTS)
 
 
-def check_mutable(c: Context, v: ListValue | DictValue, what: str) -> None:
+def check_mutable(c: Context, v: ListValue | DictValue | SetValue, what: str) -> None:
     """Refuse to change a container that existed before the call."""
     if v.source is not None:
         c.refuse(

@@ -28,6 +28,7 @@ from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbol
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
 MAX_STEPS = 1_000_000
 MAX_DEPTH = 100
+LARGEST_INT = 2**31 - 1  # of a symbolic Python int: so that what is computed from it stays within int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Context:
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input
         self.symbols: dict[Symbol, Source] = {}
+        self.ints: set[Symbol] = set()  # those that are Python ints, not sizes of arrays
         self.observed: dict[Source, int] = {}
         self.arrays: dict[int, ArrayInput] = {}  # by the id of the array, which the caller keeps alive
         self.realised: dict[Source, Any] = {}

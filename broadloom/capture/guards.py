@@ -197,8 +197,8 @@ class IdentityGuard(Guard):
 
 @dataclass(frozen=True, slots=True)
 class ConstantGuard(Guard):
-    """An int, str, bool, None, bytes, float, complex or Ellipsis of exactly this type and value: True, 1 and 1.0
-    differ, and so do 0.0 and -0.0; nan equals a nan of the same bits."""
+    """An int, str, bool, None, bytes, float, complex, Ellipsis, or a set of these, of exactly this type and value:
+    True, 1 and 1.0 differ, and so do 0.0 and -0.0; nan equals a nan of the same bits."""
 
     source: Source
     value: object = field(compare=False)
@@ -521,6 +521,8 @@ def _pattern(value: object) -> tuple[type, object]:
         return float, struct.pack("<d", value)
     if type(value) is complex:
         return complex, struct.pack("<dd", value.real, value.imag)
+    if type(value) is set or type(value) is frozenset:
+        return type(value), frozenset(_pattern(e) for e in value)
     return type(value), value
 
 

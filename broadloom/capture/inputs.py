@@ -21,9 +21,10 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import ArrayInput, Context
+from broadloom.capture.context import LARGEST_INT, ArrayInput, Context
 from broadloom.capture.guards import (
     ArrayGuard,
+    CompareGuard,
     ConstantGuard,
     FloatGuard,
     IdentityGuard,
@@ -50,6 +51,7 @@ from broadloom.capture.values import (
     Number,
     ObjectValue,
     PartialValue,
+    SetValue,
     SliceValue,
     TupleValue,
     Value,
@@ -59,7 +61,7 @@ from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import WeakScalar
 from broadloom.symbolic import Size, Symbol
 
-LOWEST = -(2**62)
+LOWEST = -(2**62)  # of strides
 CONSTANTS = (type(None), bool, str, bytes, type(Ellipsis))
 IDENTIFIED = (
     types.ModuleType,
@@ -119,12 +121,14 @@ def _look(c: Context, source: Source, x: Any) -> Value:
 
 def _int(c: Context, source: Source, x: int) -> Value:
     c.observed[source] = x
-    if not c.policy.varies(source, x) or not LOWEST <= x <= -LOWEST:
+    if not c.policy.varies(source, x) or abs(x) > LARGEST_INT:
         c.guard(ConstantGuard(source, x))
         return x
-    lo = 0 if x >= 0 else LOWEST
+    lo = 0 if x >= 0 else -LARGEST_INT
     c.guard(IntGuard(source, lo))
+    c.guard(CompareGuard(source, "<=", LARGEST_INT, True))
     symbol = c.symbol(source, x, lo)
+    c.ints.add(symbol)
     c.recorder.size_input(c.input_name(source), symbol)
     c.arguments.append(source)
     return symbol
@@ -243,6 +247,14 @@ def _dict(c: Context, source: Source, x: dict[Any, Any]) -> Value:
     return DictValue({}, source, x, complete=False)
 
 
+def _set(c: Context, source: Source, x: set[Any] | frozenset[Any]) -> Value:
+    if not all(type(e) in (*CONSTANTS, int, float, complex) for e in x):
+        c.guard(TypeGuard(source, type(x)))
+        return InstanceValue(type(x), x, source)
+    c.guard(ConstantGuard(source, frozenset(x) if type(x) is frozenset else set(x)))
+    return SetValue(set(x), type(x) is frozenset, source)
+
+
 def _slice(c: Context, source: Source, x: slice) -> Value:
     c.guard(TypeGuard(source, slice))
     parts = (Lazy(Attribute(source, name), getattr(x, name)) for name in ("start", "stop", "step"))
@@ -308,6 +320,8 @@ _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {
     dict: _dict,
     slice: _slice,
     range: _range,
+    set: _set,
+    frozenset: _set,
     types.FunctionType: _function,
     types.MethodType: _method,
     functools.partial: _partial,

@@ -10,12 +10,13 @@ length of its first axis.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from broadloom import dtypes
 from broadloom.capture import numbers
-from broadloom.capture.attributes import class_function
+from broadloom.capture.attributes import class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward, is_array
 from broadloom.capture.containers import (
@@ -32,9 +33,11 @@ from broadloom.capture.context import Context
 from broadloom.capture.inputs import realise
 from broadloom.capture.values import (
     DictValue,
+    InstanceValue,
     IteratorValue,
     ListValue,
     Marker,
+    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -42,7 +45,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.frontend.table import getitem, setitem
+from broadloom.frontend.table import FUNCTIONS, getitem, setitem
 from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Size
 
@@ -58,6 +61,13 @@ def iterate(c: Context, v: Value) -> Iterator[Value]:
         case DictValue():
             return iter(list(entries(c, v)))
         case SetValue(items):
+            if v.source is not None and len(items) > 1:
+                c.refuse(
+                    Code.UNSUPPORTED_TYPE,
+                    f"iteration over the set {v.source}",
+                    "the order of a set is not part of its value, and no guard can hold it",
+                    "iterate over sorted(...) or a tuple made outside",
+                )
             return iter(items)
     if isinstance(v, str | bytes | range):
         return iter(v)
@@ -66,6 +76,8 @@ def iterate(c: Context, v: Value) -> Iterator[Value]:
     method = class_function(c, v, "__iter__")
     if method is not None:
         return iterate(c, c.call(method, v))
+    if isinstance(v, InstanceValue) and (has_own(v, "__iter__") or has_own(v, "__getitem__")):
+        refuse_class(c, v, "iteration")
     c.raises(f"iter({describe(v)})", f"TypeError: {describe(v)} object is not iterable")
 
 
@@ -111,6 +123,8 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
             if method is not None and x.__module__ in ("builtins", "collections"):
                 return ObjectValue(x[plain(c, key)])
     if isinstance(v, ArrayHandle):
+        if isinstance(key, ArrayHandle) and key.dtype is dtypes.bool_ and key.ndim == v.ndim > 0:
+            return MaskedValue(v, key, c.recorder.copy(v), key.storage.version)
         return frontend(c, "array[...]", getitem, [v, key], {})
     if is_constant(v):
         index = python_index(c, key)
@@ -121,6 +135,8 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
     method = class_function(c, v, "__getitem__")
     if method is not None:
         return c.call(method, v, key)
+    if isinstance(v, InstanceValue) and has_own(v, "__getitem__"):
+        refuse_class(c, v, "an item")
     c.raises(f"{describe(v)}[...]", "TypeError: not subscriptable")
 
 
@@ -168,13 +184,60 @@ def store(c: Context, v: Value, key: Value, value: Value) -> None:
             return
     if isinstance(v, ArrayHandle) and not v.numpy_scalar:
         check_write(c, v)
-        frontend(c, "array[...] = ...", setitem, [v, key, value], {})
+        stored = realise(c, value)
+        if isinstance(stored, MaskedValue):
+            _store_masked(c, v, realise(c, key), stored)
+            return
+        if not _is_own_view(c, v, realise(c, key), realise(c, value)):
+            frontend(c, "array[...] = ...", setitem, [v, key, value], {})
         return
     method = class_function(c, v, "__setitem__")
     if method is not None:
         c.call(method, v, key, value)
         return
+    if isinstance(v, InstanceValue) and has_own(v, "__setitem__"):
+        refuse_class(c, v, "item assignment")
     c.raises(f"{describe(v)}[...] = ...", "TypeError: object does not support item assignment")
+
+
+def _store_masked(c: Context, x: ArrayHandle, key: Value, value: MaskedValue) -> None:
+    """The end of `x[mask] += ...`."""
+    if x is not value.array or key is not value.mask or key.storage.version != value.mask_version:
+        refuse_masked(c)
+    frontend(c, "array[mask] = ...", FUNCTIONS[np.copyto], [x, value.full], {"where": key})
+
+
+def masked_operand(c: Context, a: MaskedValue, b: Value) -> Value:
+    """The right side of `x[mask] += b`: one number for all elements, or elements of the same mask."""
+    if isinstance(b, MaskedValue) and b.mask is a.mask and b.array.shape == a.array.shape:
+        return b.full
+    if (isinstance(b, ArrayHandle) and b.ndim > 0) or not isinstance(b, (*CONSTANTS, Number, Expr, ArrayHandle)):
+        refuse_masked(c)
+    return b
+
+
+def refuse_masked(c: Context) -> NoReturn:
+    """Refuse to use the elements that a mask selects as an array."""
+    c.refuse(
+        Code.DATA_DEPENDENT,
+        "array[mask]",
+        "how many elements a mask selects depends on data",
+        "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
+    )
+
+
+def _is_own_view(c: Context, x: ArrayHandle, key: Value, value: Value) -> bool:
+    """Whether `x[key] = value` ends `x[key] += ...`: the view was written in place, and storing it changes nothing."""
+    if not isinstance(value, ArrayHandle) or value.storage is not x.storage or not _is_basic(key):
+        return False
+    view = frontend(c, "array[...]", getitem, [x, key], {})
+    return isinstance(view, ArrayHandle) and view.storage is x.storage and view.views == value.views
+
+
+def _is_basic(key: Value) -> bool:
+    if isinstance(key, TupleValue):
+        return all(map(_is_basic, key.items))
+    return key is None or isinstance(key, SliceValue | Expr | type(...)) or type(key) is int
 
 
 def delete(c: Context, v: Value, key: Value) -> None:
@@ -207,6 +270,8 @@ def length(c: Context, v: Value) -> Size:
         result = c.call(method, v)
         if isinstance(result, int | Expr):
             return result
+    if isinstance(v, InstanceValue) and has_own(v, "__len__"):
+        refuse_class(c, v, "the length")
     c.raises(f"len({describe(v)})", f"TypeError: object of type {describe(v)} has no len()")
 
 

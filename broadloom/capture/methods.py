@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from broadloom import dtypes
 from broadloom.capture import operators
 from broadloom.capture.attributes import python_type
 from broadloom.capture.breaks import Code
@@ -32,7 +33,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.frontend.table import METHODS as ARRAY_METHODS
-from broadloom.graph.storage import ArrayHandle
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
 WRITING_METHODS = frozenset({"fill", "sort", "itemset", "put", "partition", "resize", "setfield"})
@@ -89,6 +90,8 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
     found = _dunder(c, x, name, args)
     if found is not Marker.UNBOUND:
         return found
+    if name == "item" and not args and not kwargs and x.ndim == 0:
+        return _item(c, x)
     if name in ("tolist", "tobytes", "tofile", "dump", "dumps"):
         c.refuse(
             Code.DATA_DEPENDENT,
@@ -102,6 +105,20 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
         "this method of arrays is not captured",
         "call it outside the compiled function",
     )
+
+
+def _item(c: Context, x: ArrayHandle) -> Value:
+    """`x.item()` of one element, where a runtime Python number can hold it."""
+    wide = {"f": dtypes.float64, "c": dtypes.complex128, "i": dtypes.int64, "u": dtypes.int64}.get(x.dtype.kind)
+    if wide is None or x.dtype is dtypes.uint64:
+        c.refuse(
+            Code.DATA_DEPENDENT,
+            "array.item",
+            f"a Python object made from an element of dtype {x.dtype}",
+            "keep the element as an array or NumPy scalar",
+        )
+    handle = x if x.dtype is wide else c.recorder.op("cast", x, dtype=wide)
+    return Number(WeakScalar(c.recorder.as_scalar(handle), {"u": "i"}.get(x.dtype.kind, x.dtype.kind)))  # type: ignore[arg-type]
 
 
 def _dunder(c: Context, v: Value, name: str, args: list[Value]) -> Value:
@@ -185,8 +202,7 @@ def _pop(c: Context, v: ListValue, at: Value = -1) -> Value:
 
 
 def _clear(c: Context, v: ListValue | DictValue | SetValue) -> None:
-    if not isinstance(v, SetValue):
-        check_mutable(c, v, "clear")
+    check_mutable(c, v, "clear")
     v.items.clear()
 
 
@@ -289,14 +305,17 @@ def _copy_dict(c: Context, v: DictValue) -> DictValue:
 
 
 def _add(c: Context, v: SetValue, item: Value) -> None:
+    check_mutable(c, v, "add")
     v.items.add(constant_key(c, item))
 
 
 def _discard(c: Context, v: SetValue, item: Value) -> None:
+    check_mutable(c, v, "discard")
     v.items.discard(constant_key(c, item))
 
 
 def _set_update(c: Context, v: SetValue, *others: Value) -> None:
+    check_mutable(c, v, "update")
     for other in others:
         v.items.update(constant_key(c, i) for i in iterate(c, other))
 

@@ -8,20 +8,23 @@ Python itself; user classes' operator methods are inlined.
 
 from __future__ import annotations
 
+import enum
 import operator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from broadloom import dtypes
 from broadloom.capture import numbers
-from broadloom.capture.attributes import class_entry, class_function
+from broadloom.capture.attributes import class_entry, class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, is_array
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
 from broadloom.capture.context import Context
 from broadloom.capture.guards import NotSameObjectGuard
 from broadloom.capture.inputs import realise
-from broadloom.capture.items import iterate
+from broadloom.capture.items import iterate, masked_operand, refuse_masked
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
@@ -29,6 +32,7 @@ from broadloom.capture.values import (
     Lazy,
     ListValue,
     Marker,
+    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -37,7 +41,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.frontend.table import FUNCTIONS
-from broadloom.graph.storage import ArrayHandle
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr, ne
 
 OPERATORS: dict[str, Any] = {
@@ -66,6 +70,10 @@ def binary(c: Context, op: str, a: Value, b: Value) -> Value:
     a, b = realise(c, a), realise(c, b)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
+    if isinstance(a, MaskedValue) or isinstance(b, MaskedValue):
+        refuse_masked(c)
+    if _is_complex(a) and isinstance(b, ArrayHandle) and b.numpy_scalar and b.dtype is dtypes.float64:
+        return numbers.binary(c, op, a, Number(WeakScalar(b, "f")))  # np.float64 is a float to Python's complex
     if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
         return _array(c, op, a, b)
     if isinstance(a, np.generic) or isinstance(b, np.generic):
@@ -75,6 +83,10 @@ def binary(c: Context, op: str, a: Value, b: Value) -> Value:
         return numbers.binary(c, op, a, b) if runtime else _python(c, op, a, b)
     container = _containers(c, op, a, b)
     return container if container is not None else _python(c, op, _plain(c, a), _plain(c, b))
+
+
+def _is_complex(v: Value) -> bool:
+    return type(v) is complex or (isinstance(v, Number) and v.kind == "c")
 
 
 def _array(c: Context, op: str, a: Value, b: Value, in_place: bool = False) -> Value:
@@ -156,6 +168,10 @@ def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
                     return result
         elif not is_constant(receiver):
             break
+    for receiver in (a, b):
+        if isinstance(receiver, InstanceValue) and has_own(receiver, f"__{names[op]}__"):
+            if class_function(c, receiver, f"__{names[op]}__") is None:
+                refuse_class(c, receiver, f"{op}")
     if op in ("==", "!="):
         return is_same(c, a, b) is (op == "==")
     c.raises(f"{describe(a)} {op} {describe(b)}", "TypeError: unsupported operand types")
@@ -167,6 +183,9 @@ def inplace(c: Context, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, ArrayHandle) and not a.numpy_scalar:
         check_write(c, a)
         return _array(c, op, a, b, in_place=True)
+    if isinstance(a, MaskedValue):
+        a.full = _array(c, op, a.full, masked_operand(c, a, b), in_place=True)
+        return a
     if isinstance(a, ListValue) and op == "+":
         check_mutable(c, a, "+=")
         a.items.extend(iterate(c, b))
@@ -223,6 +242,8 @@ def compare(c: Context, op: str, a: Value, b: Value) -> Value:
         return _sequences(c, op, a, b)
     if op in ("==", "!="):
         return _equal(c, a, b) is (op == "==")
+    if isinstance(a, SetValue) and isinstance(b, SetValue):
+        return numbers.arithmetic(op, a.items, b.items)
     try:
         with np.errstate(all="ignore"):
             return numbers.arithmetic(op, _plain(c, a), _plain(c, b))
@@ -323,6 +344,7 @@ def contains(c: Context, item: Value, container: Value) -> bool:
         method = class_function(c, container, "__contains__")
         if method is not None:
             return bool(truth(c, c.call(method, container, item)))
+        refuse_class(c, container, "in")
     c.refuse(
         Code.ARRAY_CONDITION if is_array(container) else Code.UNSUPPORTED_PYTHON,
         f"in {describe(container)}",
@@ -334,6 +356,8 @@ def contains(c: Context, item: Value, container: Value) -> bool:
 def truth(c: Context, v: Value) -> bool:
     """`bool(v)` as Python control flow needs it."""
     v = realise(c, v)
+    if isinstance(v, MaskedValue):
+        refuse_masked(c)
     if isinstance(v, ArrayHandle):
         c.refuse(
             Code.ARRAY_CONDITION,
@@ -354,5 +378,16 @@ def truth(c: Context, v: Value) -> bool:
             method = class_function(c, v, name)
             if method is not None:
                 return truth(c, c.call(method, v))
+            if has_own(v, name):
+                refuse_class(c, v, "the truth")
         return True
+    if isinstance(v, ObjectValue) and isinstance(v.object, enum.Enum):
+        if any(
+            isinstance(k.__dict__.get("__bool__"), FunctionType) and k.__module__ != "enum"
+            for k in type(v.object).__mro__
+        ):
+            c.refuse(
+                Code.UNSUPPORTED_PYTHON, describe(v), "the enum decides by user code what is true", "compare with =="
+            )
+        return bool(v.object)
     return bool(v) if is_constant(v) else True

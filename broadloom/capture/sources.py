@@ -148,6 +148,30 @@ class ClassEntry(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeEntry(Source):
+    """The raw entry of `name` in the class `of` itself, found along its resolution order from number `start` on."""
+
+    of: Source
+    name: str
+    start: int = 0
+
+    def fetch(self, frame: Frame) -> Any:
+        cls = self.of.fetch(frame)
+        if isinstance(cls, type):
+            for owner in cls.__mro__[self.start :]:
+                if self.name in owner.__dict__:
+                    return owner.__dict__[self.name]
+        raise SourceMissing(self)
+
+    @property
+    def base(self) -> Source | None:
+        return self.of
+
+    def __str__(self) -> str:
+        return f"{self.of}.__mro__[{self.start}:].{self.name}" if self.start else f"{self.of}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceEntry(Source):
     """The entry of `name` in the `__dict__` of the instance `of`."""
 

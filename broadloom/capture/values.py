@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from broadloom.capture.guards import Term
 from broadloom.capture.sources import FunctionGlobal, Global, Source
-from broadloom.graph.storage import WeakScalar
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 
 Value: TypeAlias = Any
 
@@ -83,10 +83,11 @@ class DictValue:
 
 @dataclass(eq=False, slots=True)
 class SetValue:
-    """A set or frozenset of constants made by the program."""
+    """A set or frozenset of constants."""
 
     items: set[Any]
     frozen: bool = False
+    source: Source | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -97,6 +98,17 @@ class SliceValue:
     stop: Value
     step: Value
     source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class MaskedValue:
+    """`x[mask]` for a mask over all axes: how many elements it has is data, but `x[mask] += 1` needs only `full`,
+    which holds what each element of `x` would become."""
+
+    array: ArrayHandle
+    mask: ArrayHandle
+    full: ArrayHandle
+    mask_version: int
 
 
 @dataclass(eq=False, slots=True)

@@ -34,6 +34,7 @@ class Harness:
         make: Callable[[], tuple[Any, ...]],
         policy: Policy | None = None,
         captured: Captured | None = None,
+        rtol: float = 0.0,
     ) -> Captured:
         """Compare values, dtypes, kinds, identities, shared memory, strides, flags and changes of the arguments."""
         mine, theirs, untouched = (_split(make()) for _ in range(3))
@@ -42,7 +43,7 @@ class Harness:
             assert_same(mine, untouched, "capture changed the arguments")
         got = self.run(captured, fn, *mine)
         expected = fn(*theirs[0], **theirs[1])
-        assert_same((got, mine), (expected, theirs), fn.__name__)
+        assert_same((got, mine), (expected, theirs), fn.__name__, rtol)
         return captured
 
     def refused(self, fn: Any, *args: Any, policy: Policy | None = None, **kwargs: Any) -> Break:
@@ -63,11 +64,11 @@ class Keywords(dict):  # type: ignore[type-arg]
     """Keyword arguments among the made arguments."""
 
 
-def assert_same(a: Any, b: Any, what: str) -> None:
+def assert_same(a: Any, b: Any, what: str, rtol: float = 0.0) -> None:
     """Two object graphs are alike: values, types, and which places hold one object or share memory."""
     places_a: list[Any] = []
     places_b: list[Any] = []
-    _compare(a, b, what, places_a, places_b)
+    _compare(a, b, what, places_a, places_b, rtol)
     for i in range(len(places_a)):
         for j in range(i):
             both = (places_a[i] is places_a[j], places_b[i] is places_b[j])
@@ -77,27 +78,27 @@ def assert_same(a: Any, b: Any, what: str) -> None:
                 assert np.shares_memory(x, y) == np.shares_memory(u, v), f"{what}: shared memory of parts {j} and {i}"
 
 
-def _compare(a: Any, b: Any, what: str, places_a: list[Any], places_b: list[Any]) -> None:
+def _compare(a: Any, b: Any, what: str, places_a: list[Any], places_b: list[Any], rtol: float) -> None:
     assert type(a) is type(b), f"{what}: {type(a)} and {type(b)}: {a!r}, {b!r}"
     if isinstance(a, np.ndarray):
         assert (a.dtype, a.shape, a.flags.writeable) == (b.dtype, b.shape, b.flags.writeable), what
         if a.size:
             moving = [axis for axis, n in enumerate(a.shape) if n > 1]
             assert [a.strides[i] for i in moving] == [b.strides[i] for i in moving], what
-        np.testing.assert_array_equal(a, b, what)
+        np.testing.assert_allclose(a, b, rtol, 0, err_msg=what)
     elif isinstance(a, np.generic | float | complex):
-        np.testing.assert_array_equal(a, b, what)
+        np.testing.assert_allclose(a, b, rtol, 0, err_msg=what)
         assert np.signbit(np.real(a)) == np.signbit(np.real(b)) or np.isnan(a), what
     elif isinstance(a, list | tuple):
         assert len(a) == len(b), what
         for x, y in zip(a, b, strict=True):
-            _compare(x, y, what, places_a, places_b)
+            _compare(x, y, what, places_a, places_b, rtol)
     elif isinstance(a, dict):
         assert list(a) == list(b), what
         for k in a:
-            _compare(a[k], b[k], what, places_a, places_b)
+            _compare(a[k], b[k], what, places_a, places_b, rtol)
     elif hasattr(a, "__dict__") and not isinstance(a, type) and not callable(a):
-        _compare(vars(a), vars(b), what, places_a, places_b)
+        _compare(vars(a), vars(b), what, places_a, places_b, rtol)
     elif not callable(a) and type(a).__eq__ is not object.__eq__:
         assert a == b, what
     if isinstance(a, np.ndarray | list | dict):
