@@ -13,17 +13,18 @@ entry.call})()` for an object that is called without a Python frame in between.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from array import array
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from broadloom.capture.sources import Frame
 from broadloom.errors import CodegenError
-from broadloom.runtime import entry_text, native, probe, python_entry, symbols, target
+from broadloom.runtime import entry_text, native, probe, python_entry, symbols
 from broadloom.runtime.binding import Parameters, parameters_of
-from broadloom.runtime.link import Library, keep_forever, link
+from broadloom.runtime.cache import ObjectCache
+from broadloom.runtime.link import keep_forever, link
 from broadloom.runtime.spec import EntrySpec
 from broadloom.runtime.table import NotNative, Table, encode
 
@@ -42,24 +43,47 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-@cache
-def _native_entry() -> tuple[Library, _MethodDef]:
-    runtime = native.runtime()
+_definition: _MethodDef | None = None
+# Additions to any entry: rare, short, and never in other hands in a child of `fork`.
+_lock = threading.RLock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def prepare(store: ObjectCache | None = None) -> None:
+    """Makes the native runtime and the native entry of this process, by way of the object cache if one is given.
+
+    Without this call the first `Entry` makes them. Does nothing where the native entry cannot be used.
+    """
+    if not probe.mismatches():
+        _method(store)
+
+
+def _method(store: ObjectCache | None = None) -> _MethodDef:
+    global _definition  # noqa: PLW0603 - one per process: functions refer to it for ever
+    if _definition is None:
+        with _lock:
+            if _definition is None:
+                _definition = _made(store)
+    return _definition
+
+
+def _made(store: ObjectCache | None) -> _MethodDef:
+    runtime = native.runtime(store)
     addresses = {name: symbols.python_api(name) for name in entry_text.PYTHON_FUNCTIONS}
     addresses |= {name: symbols.python_data(name) for name in entry_text.PYTHON_OBJECTS}
     addresses |= {n: symbols.numpy_api()[n] for n in (*entry_text.NUMPY_FUNCTIONS, *entry_text.NUMPY_OBJECTS)}
     addresses |= {name: runtime.address(name) for name in ("bl_alloc", "bl_free", "bl_parallel_for")}
-    image = target.emit_object(entry_text.entry_text(), target.host(), _LEVEL)
+    image = native.compiled(entry_text.entry_text(), _LEVEL, store)
     library = keep_forever(link({"entry": image}, addresses))
     definition = _MethodDef(b"compiled", library.address("bl_entry"), _FASTCALL | _KEYWORDS, None)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))  # functions refer to it, also during shutdown
-    return library, definition
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))  # also during shutdown
+    return definition
 
 
 def _builtin(state: list[object]) -> Callable[..., Any]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    made: Callable[..., Any] = make(ctypes.addressof(_native_entry()[1]), state, None)
+    made: Callable[..., Any] = make(ctypes.addressof(_method()), state, None)
     return made
 
 
@@ -91,7 +115,6 @@ class Entry:
         self._specs: tuple[EntrySpec, ...] = ()
         self._tables: dict[EntrySpec, Table] = {}
         self._python_hits: dict[EntrySpec, int] = {}
-        self._lock = threading.Lock()
         wanted = not probe.mismatches() if native is None else native
         self.is_native = wanted and self.parameters.varkeywords is None
         self._state: list[object] = []
@@ -114,7 +137,7 @@ class Entry:
 
     def replace(self, specs: tuple[EntrySpec, ...]) -> None:
         """Takes these specialisations instead of the present ones; none begins anew."""
-        with self._lock:
+        with _lock:
             tables = {spec: self._tables.get(spec) or self._encoded(spec) for spec in specs}
             self._tables = {spec: table for spec, table in tables.items() if table is not None}
             self._specs = specs

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import struct
-import threading
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from broadloom.errors import CodegenError
+from broadloom.runtime.target import llvm_lock
 
 # What LLVM's passes and code generators call without being asked: loops recognised as copies, frem, rounding on
 # CPUs without the instruction.
@@ -30,9 +30,6 @@ C_LIBRARY = (
     "nearbyint", "nearbyintf", "roundeven", "roundevenf", "round", "roundf", "fma", "fmaf", "sqrt", "sqrtf",
 )  # fmt: skip
 
-_lock = threading.Lock()
-# A child of `fork` must not inherit the lock in the hands of a thread that it does not have.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Library:
@@ -44,6 +41,12 @@ class Library:
 
     def __init__(self, name: str, addresses: Mapping[str, int], tracker: Any, jit: Any) -> None:
         self.name, self._addresses, self._tracker, self._jit = name, dict(addresses), tracker, jit
+
+    def __del__(self) -> None:
+        # Unloading goes through LLVM, so it takes the lock; at the end of the process nothing is unloaded.
+        if not sys.is_finalizing():
+            with llvm_lock:
+                del self._tracker
 
     def address(self, name: str) -> int:
         """The address of `name`. Raises `CodegenError` when the library does not define it."""
@@ -176,7 +179,7 @@ def link(objects: Mapping[str, bytes] | Iterable[bytes], symbols: Mapping[str, i
         builder.import_symbol(name, address)
     for name in owner:
         builder.export_symbol(name)
-    with _lock:
+    with llvm_lock:
         title = f"broadloom.{next(_serial)}"
         try:
             tracker = builder.link(_jit(), title)

@@ -8,11 +8,11 @@ late; nothing is compiled before the first call.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 
 from broadloom.errors import CodegenError
 from broadloom.runtime import allocator, pool, target
 from broadloom.runtime.allocator import BlockStatistics
+from broadloom.runtime.cache import ObjectCache, cache_key
 from broadloom.runtime.context import NO_SITE, Context
 from broadloom.runtime.link import Library, keep_forever, link
 
@@ -37,11 +37,32 @@ def c_functions() -> dict[str, int]:
     return found
 
 
-@cache
-def runtime() -> Library:
-    """The native runtime of this process."""
+def compiled(text: str, level: int, store: ObjectCache | None) -> bytes:
+    """The object of hand-written code for this machine, from the cache where it has it."""
     machine = target.host()
-    return keep_forever(link({"runtime": target.emit_object(runtime_text(machine), machine, _LEVEL)}, c_functions()))
+    key = None if store is None else cache_key(text, machine, level=level)
+    if store is not None and key is not None:
+        found = store.get(key)
+        if found is not None:
+            return found.data
+    data = target.emit_object(text, machine, level)
+    if store is not None and key is not None:
+        store.put(key, data)
+    return data
+
+
+_runtime: Library | None = None
+
+
+def runtime(store: ObjectCache | None = None) -> Library:
+    """The native runtime of this process; the first call makes it, by way of the object cache if one is given."""
+    global _runtime  # noqa: PLW0603 - one per process by nature: threads and memory
+    if _runtime is None:
+        with target.llvm_lock:
+            if _runtime is None:
+                data = compiled(runtime_text(target.host()), _LEVEL, store)
+                _runtime = keep_forever(link({"runtime": data}, c_functions()))
+    return _runtime
 
 
 def new_context(threads: int) -> Context:

@@ -8,6 +8,8 @@ of its own, so nothing accumulates over many compilations; an equal (text, targe
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +18,13 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from broadloom.errors import CodegenError
+
+# llvmlite lets one thread into LLVM at a time. We hold a lock of our own around that, which a child of `fork` never
+# inherits in the hands of a thread that it does not have: fork waits until compilation is over.
+llvm_lock = threading.RLock()
+os.register_at_fork(
+    before=llvm_lock.acquire, after_in_parent=llvm_lock.release, after_in_child=llvm_lock.release
+)
 
 LEVELS = (0, 1, 2, 3)
 DEFAULT_LEVEL = 2
@@ -63,9 +72,10 @@ def _initialise_native() -> None:
 @cache
 def host() -> Target:
     """The machine this process runs on. Raises `CodegenError` where LLVM has no target for it."""
-    _initialise_native()
-    triple = llvm.get_process_triple()
-    features: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    with llvm_lock:
+        _initialise_native()
+        triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+        features: dict[str, bool] = dict(llvm.get_host_cpu_features())
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     architecture = triple.split("-")[0]
     if architecture in ("x86_64", "amd64"):
@@ -73,7 +83,7 @@ def host() -> Target:
         bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     else:  # AArch64's fmadd and 128-bit NEON are part of the base architecture
         has_fma, bits = architecture in ("aarch64", "arm64"), 128
-    return Target(triple, llvm.get_host_cpu_name(), text, has_fma, bits)
+    return Target(triple, cpu, text, has_fma, bits)
 
 
 def _machine(target: Target, level: int) -> Any:
@@ -128,6 +138,12 @@ def emit_object(text: str, target: Target, level: int = DEFAULT_LEVEL) -> bytes:
 
     Raises `CodegenError` when the text does not parse or verify, or the level is unknown.
     """
+    with llvm_lock:
+        return _object(text, target, level)
+
+
+def _object(text: str, target: Target, level: int) -> bytes:
+    # A function of its own: module and machine are disposed of, inside LLVM, when it returns, so still under the lock.
     module, machine = _optimised(text, target, level)
     try:
         return bytes(machine.emit_object(module))
@@ -137,5 +153,10 @@ def emit_object(text: str, target: Target, level: int = DEFAULT_LEVEL) -> bytes:
 
 def assembly(text: str, target: Target | None = None, level: int = DEFAULT_LEVEL) -> str:
     """The assembly text of a module, for reading and for tests."""
-    module, machine = _optimised(text, target if target is not None else host(), level)
+    with llvm_lock:
+        return _assembly(text, target if target is not None else host(), level)
+
+
+def _assembly(text: str, target: Target, level: int) -> str:
+    module, machine = _optimised(text, target, level)
     return str(machine.emit_assembly(module))

@@ -3,7 +3,10 @@
 import contextlib
 import ctypes
 import gc
+import os
 import pickle
+import signal
+import subprocess
 import sys
 import threading
 import types
@@ -32,6 +35,7 @@ from broadloom.runtime.entry import Entry
 from broadloom.runtime.native import block_statistics
 from broadloom.runtime.python_entry import holds
 from broadloom.runtime.spec import EntryInput, EntryOutput, EntrySpec
+from broadloom.runtime.target import emit_object, host
 from broadloom.symbolic import Symbol, le, smax
 from tests.runtime import modules
 
@@ -695,3 +699,56 @@ def test_the_gil_is_released_for_large_work_only():
                      release_elements=100)  # fmt: skip
     entry = make(True, one, spec)
     assert entry.call(np.zeros(100)) == "served" and len(seen) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_other_threads_compile_and_call(form):
+    entry = make(form, plain, axpy_spec())
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            emit_object("define i32 @f() { ret i32 1 }", host())
+            entry.replace((axpy_spec(),))
+            entry.call(x3, y3)
+
+    threads = [threading.Thread(target=busy) for _ in range(3)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(5):
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    signal.alarm(20)
+                    emit_object("define i32 @f() { ret i32 2 }", host())
+                    entry.add(axpy_spec())
+                    code = 0 if entry.call(x3, y3).tolist() == [21, 42, 63] else 2
+                finally:
+                    os._exit(code)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+
+
+PREPARED = """
+import sys
+from pathlib import Path
+from broadloom.runtime import entry
+from broadloom.runtime.cache import ObjectCache
+with ObjectCache(Path(sys.argv[1])) as store:
+    entry.prepare(store)
+    print(store.statistics.hits, store.statistics.stores, entry.self_test())
+"""
+
+
+def test_the_hand_written_code_comes_from_the_object_cache(tmp_path):
+    def run():
+        arguments = [sys.executable, "-c", PREPARED, str(tmp_path / "cache")]
+        return subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.split()
+
+    assert run() == ["0", "2", "native"]
+    assert run() == ["2", "0", "native"]
