@@ -38,7 +38,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.frontend.table import FUNCTIONS, REFUSED, ufunc_method
+from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
 
@@ -162,7 +162,7 @@ def _effect(c: Context, what: str) -> Any:
 
 def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     try:
-        builtin, entry = BUILTINS.get(x), FUNCTIONS.get(x)
+        builtin, entry = BUILTINS.get(x), entry_of(x)
     except TypeError:  # not hashable
         builtin = entry = None
     if builtin is not None:

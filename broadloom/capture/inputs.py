@@ -57,6 +57,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.errors import DTypeError
+from broadloom.frontend.table import REFUSED, entry_of
 from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import WeakScalar
 from broadloom.symbolic import Size, Symbol
@@ -269,6 +270,9 @@ def _range(c: Context, source: Source, x: range) -> Value:
 
 
 def _function(c: Context, source: Source, x: types.FunctionType) -> Value:
+    if x in REFUSED or entry_of(x) is not None:  # np.eye and its kin are plain Python functions
+        c.guard(IdentityGuard(source, x))
+        return ObjectValue(x, source)
     c.guard(TypeGuard(source, types.FunctionType))
     c.guard(IdentityGuard(Attribute(source, "__code__"), x.__code__))
     return function_value(c, source, x)

@@ -431,6 +431,8 @@ def np_array(
     like: object = None,
 ) -> ArrayHandle:
     """`numpy.array`."""
+    if isinstance(copy, np._CopyMode):
+        copy = {np._CopyMode.ALWAYS: True, np._CopyMode.NEVER: False, np._CopyMode.IF_NEEDED: None}[copy]
     x = as_array(r, object)
     given = isinstance(object, ArrayHandle) and not object.numpy_scalar
     d = x.dtype if dtype is None else known_dtype(dtype)

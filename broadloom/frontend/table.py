@@ -34,12 +34,15 @@ from broadloom.frontend import (
     scans,
     selection,
     shaping,
+    special,
     ufuncs,
 )
 from broadloom.frontend.operands import is_symbolic, known_dtype
 from broadloom.frontend.refused import METHOD_REMEDIES, remedies
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+
+ARGUMENT_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -459,6 +462,29 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
     **{t: Entry(f"np.{t.__name__}", partial(shaping.scalar_type, t), t) for t in _TYPES},
 }
+
+
+def entry_of(function: Any) -> Entry | None:
+    """The entry of a callable: of NumPy, or of `scipy.special` if the user has imported that."""
+    try:
+        found = FUNCTIONS.get(function)
+    except TypeError:  # not hashable, so not in the table
+        return None
+    name = special.name_of(function) if found is None else None
+    if name in special.FUNCTIONS:
+        return Entry(f"scipy.special.{name}", special.FUNCTIONS[name], function)
+    if name in special.LOOPS and isinstance(function, np.ufunc):
+        run = partial(_special_ufunc, special.LOOPS[name], function)
+        return Entry(f"scipy.special.{name}", run, function, selection.pointwise(run))
+    return found
+
+
+def _special_ufunc(loop: loops.Loop, u: np.ufunc, r: Recorder, *args: Any, **kwargs: Any) -> Any:
+    def compute(r: Recorder, u: np.ufunc, operands: tuple[ArrayHandle, ...], dtypes: Any) -> Any:
+        return loop(r, *operands)
+
+    return ufuncs.run_ufunc(r, u, compute, args, **kwargs)
+
 
 REFUSED: dict[Callable[..., Any], str] = remedies()
 

@@ -8,7 +8,7 @@ What holds: the loop's dtypes are those NumPy resolves; a write to out= happens 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,22 @@ def ufunc(
     signature: object = None,
 ) -> Any:
     """Call `u(*args, ...)`."""
+    return run_ufunc(r, u, loop, args, out, where, dtype, casting, order, signature)
+
+
+def run_ufunc(
+    r: Recorder,
+    u: np.ufunc,
+    compute: Callable[..., Any],
+    args: tuple[object, ...],
+    out: object = None,
+    where: object = True,
+    dtype: object = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    signature: object = None,
+) -> Any:
+    """The protocol, for the loop `compute(recorder, u, operands, dtypes)`."""
     if not u.nin <= len(args) <= u.nargs:
         raise plain_numpy_raises(f"{u.__name__} takes {u.nin} arguments, got {len(args)}")
     if order not in ("K", "A"):
@@ -64,7 +80,7 @@ def ufunc(
     if folded is None:
         lifted = tuple(lift(r, o, d) for o, d in zip(operands, loop_dtypes[: u.nin], strict=True))
         shapes.broadcast_shapes(r, *(x.shape for x in lifted))
-        results = loop(r, u, lifted, loop_dtypes)
+        results = compute(r, u, lifted, loop_dtypes)
     else:
         results = folded
     values = results if isinstance(results, tuple) else (results,)
