@@ -160,7 +160,7 @@ class GraphBuilder:
 
     def node_of(self, value: ValueId) -> Node | None:
         """The node that a value is a result of; None for an input."""
-        at = bisect.bisect_right(self._nodes, value, key=lambda entry: entry[1])
+        at = bisect.bisect_right(self._nodes, int(value), key=lambda entry: int(entry[1]))
         if at == 0:
             return None
         node, first = self._nodes[at - 1]

@@ -14,6 +14,7 @@ import inspect
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -32,19 +33,18 @@ def code_identity(cls: type) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    source = _module_source(cls)
+    source = _module_source(cls.__module__)
     for part in (f"{cls.__module__}.{cls.__qualname__}", source, *_Walk(cls.__module__, not source).of_class(cls)):
         digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
 
 
-def _module_source(cls: type) -> str:
-    module = sys.modules.get(cls.__module__)
-    if module is None:
-        return ""
+@cache
+def _module_source(name: str) -> str:
+    """The source of a module as it was when first asked for."""
     try:
-        return inspect.getsource(module)
-    except (OSError, TypeError):  # a prompt, a notebook cell, an extension module
+        return inspect.getsource(sys.modules[name])
+    except (KeyError, OSError, TypeError):  # a prompt, a notebook cell, an extension module
         return ""
 
 

@@ -8,13 +8,13 @@ and to its sister views; a value that was read before is a graph value and never
 the new base value by inverting the chain from the outside in: for a view v of b, `put(b, v.w, x) = v'(b, put(v(b), w,
 x))` where v' puts a whole view back (slice -> slice_update, permute -> the inverse permute, ...).
 
-Strides here are representative byte strides (see `graph.order`): they decide memory order and whether a reshape is a
+Strides here are representative byte strides (see `graph.strides`): they decide memory order and whether a reshape is a
 view, and never become part of the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,9 +24,12 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.errors import Location, ShapeError, VerifyError
 from broadloom.graph import order as orders
+from broadloom.graph import strides as geometry
 from broadloom.graph.builder import GraphBuilder, canonical_attributes
+from broadloom.graph.inverses import INVERSES, can_be_written
 from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
-from broadloom.graph.order import Layout, Operand, Strides, representatives
+from broadloom.graph.order import Layout
+from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.ops.table import OPS
 from broadloom.symbolic import ShapeEnv, Size, Symbol
 
@@ -87,11 +90,11 @@ class ArrayHandle:
 
     @property
     def is_c_contiguous(self) -> bool:
-        return orders.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize)
+        return geometry.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize)
 
     @property
     def is_f_contiguous(self) -> bool:
-        return orders.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize, fortran=True)
+        return geometry.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize, fortran=True)
 
     @property
     def operand(self) -> Operand:
@@ -225,15 +228,15 @@ class Recorder:
         """A view of `handle`: shares its storage."""
         canonical = canonical_attributes(OPS[name], attrs)
         (type,) = self.builder.infer(OPS[name], (handle.type,), dict(canonical))
-        strides = orders.view_strides(name, dict(canonical), handle.operand, type)
+        strides = geometry.view_strides(name, dict(canonical), handle.operand, type)
         call = ViewCall(name, canonical)
-        writeable = handle.writeable and _can_be_written(name, handle.type, type)
+        writeable = handle.writeable and can_be_written(name, handle.type, type)
         return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         """`numpy.reshape` in C order: a view where NumPy gives one, else a copy. `shape` is complete (no -1)."""
         new = tuple(shape)
-        if orders.reshape_strides(handle.operand, representatives(new)) is None:
+        if geometry.reshape_strides(handle.operand, representatives(new)) is None:
             handle = self.copy(handle, "C")
         return self.view("reshape", handle, core=handle.ndim, shape=new)
 
@@ -308,7 +311,7 @@ class Recorder:
 
     def _input_handle(self, value: ValueId, writeable: bool, scalar: bool = False) -> ArrayHandle:
         declared = self.builder.input_of(value)
-        strides = orders.input_strides(declared)
+        strides = geometry.input_strides(declared)
         storage = Storage(declared.type, value, Layout(declared.order, strides), len(self._inputs))
         self._inputs.append(storage)
         self._initial.append(value)
@@ -328,72 +331,3 @@ class Recorder:
         if inverse is None:
             raise VerifyError("no inverse of this view op: it cannot be written through", got=call.op)
         return inverse(self.builder, base, value, call.attributes)
-
-
-def _can_be_written(name: str, old: TensorType, new: TensorType) -> bool:
-    """A broadcast view is read-only in NumPy; through a bool view of other bytes (2 reads as True, too) a write
-    would change the bytes that it does not touch."""
-    if name == "expand":
-        added = new.ndim - old.ndim
-        return all(n == 1 for n in new.shape[:added]) and new.shape[added:] == old.shape
-    return name in INVERSES and not (name == "view_dtype" and new.dtype is dtypes.bool_ and old.dtype != new.dtype)
-
-
-# ---- inverses of views ----------------------------------------------------------------------------------------------
-
-Inverse = Callable[[GraphBuilder, ValueId, ValueId, dict[str, Any]], ValueId]
-
-
-def _put_permute(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    axes: tuple[int, ...] = attrs["axes"]
-    inverse = [0] * len(axes)
-    for j, axis in enumerate(axes):
-        inverse[axis] = j - len(axes)
-    return b.call_tuple("permute", value, axes=tuple(inverse))[0]
-
-
-def _put_reshape(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    shape = b.type_of(base).shape
-    core: int = attrs["core"]
-    return b.call_tuple("reshape", value, core=len(attrs["shape"]), shape=shape[len(shape) - core :])[0]
-
-
-def _put_expand(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    # only views that add axes of one element are writeable
-    return b.call_tuple("reshape", value, core=b.type_of(value).ndim, shape=b.type_of(base).shape)[0]
-
-
-def _put_slice(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    return b.call_tuple("slice_update", base, value, **attrs)[0]
-
-
-def _put_flip(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    return b.call_tuple("flip", value, **attrs)[0]
-
-
-def _put_view_dtype(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    return b.call_tuple("view_dtype", value, dtype=b.type_of(base).dtype)[0]
-
-
-def _put_diagonal(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
-    offset, axis1, axis2 = attrs["offset"], attrs["axis1"], attrs["axis2"]
-    ndim = b.type_of(value).ndim
-    core = max(-axis1, -axis2) - 1  # of the value: what is left of the base's core, then the diagonal
-    size = b.type_of(value).shape[ndim - 1]
-    iota = b.call_tuple("iota", size=size, dtype=dtypes.int64)[0]
-    shifted = b.call_tuple("add", iota, b.constant(np.int64(abs(offset))))[0] if offset else iota
-    rows, columns = (iota, shifted) if offset >= 0 else (shifted, iota)
-    front = b.call_tuple("permute", value, axes=(-1, *range(-core, -1)))[0]
-    scattered = {"axes": (axis1, axis2), "core": core + 1, "mode": "set", "index_rank": 1}
-    return b.call_tuple("scatter", base, front, rows, columns, **scattered)[0]
-
-
-INVERSES: dict[str, Inverse] = {
-    "permute": _put_permute,
-    "reshape": _put_reshape,
-    "expand": _put_expand,
-    "slice": _put_slice,
-    "flip": _put_flip,
-    "view_dtype": _put_view_dtype,
-    "diagonal": _put_diagonal,
-}

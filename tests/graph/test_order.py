@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from broadloom import dtypes
 from broadloom.graph import order as orders
+from broadloom.graph import strides as geometry
 from broadloom.graph.ir import Input, TensorType
-from broadloom.graph.order import Operand
+from broadloom.graph.strides import Operand
 from broadloom.ops.table import OPS
 from broadloom.symbolic import Symbol
 
@@ -58,7 +59,7 @@ def check(name: str, attrs: dict[str, Any], operands: list[np.ndarray], result: 
     op = OPS[name]
     type = TensorType(dtypes.from_numpy(result.dtype), result.shape)
     (layout,) = orders.result_layouts(op, {**op.defaults, **attrs}, [operand(x) for x in operands], [type])
-    inferred = orders.dense_strides(result.shape, layout.order, result.itemsize)
+    inferred = geometry.dense_strides(result.shape, layout.order, result.itemsize)
     pairs = zip(result.shape, inferred, result.strides, strict=True)
     same = [(n == 1 and not exact) or a == b for n, a, b in pairs]
     assert all(same), f"{name} {attrs} on {[(x.shape, x.strides) for x in operands]}: {inferred} for {result.strides}"
@@ -82,7 +83,7 @@ def test_where_and_clip_follow_the_k_rule(xs: list[np.ndarray]) -> None:
 @given(arrays)
 def test_copies_and_casts_keep_order(x: np.ndarray) -> None:
     check("cast", {"dtype": dtypes.float32}, [x], x.astype(np.float32), exact=True)
-    copied = orders.dense_strides(x.shape, orders.copy_order(operand(x)), x.itemsize)
+    copied = geometry.dense_strides(x.shape, orders.copy_order(operand(x)), x.itemsize)
     assert copied == np.copy(x, order="K").strides == np.zeros_like(x).strides
 
 
@@ -173,7 +174,7 @@ def test_reshape_is_a_view_where_numpy_makes_one(x: np.ndarray, data: Any) -> No
     candidates += [(a, b, x.size // (a * b)) for a in (1, 2, 3) for b in (1, 2, 3) if x.size % (a * b) == 0]
     candidates += [tuple(n for n in x.shape if n != 1)]
     shape = data.draw(st.sampled_from(candidates))
-    strides = orders.reshape_strides(operand(x), shape)
+    strides = geometry.reshape_strides(operand(x), shape)
     reshaped = x.reshape(shape)
     assert (strides is not None) == np.shares_memory(x, reshaped)
     if strides is not None:
@@ -196,7 +197,7 @@ def test_views_pass_strides_on(x: np.ndarray, data: Any) -> None:
     ]
     for name, attrs, view in cases:
         type = TensorType(dtypes.float64, view.shape)
-        strides = orders.view_strides(name, attrs, operand(x), type)
+        strides = geometry.view_strides(name, attrs, operand(x), type)
         assert [s for s, n in zip(strides, view.shape, strict=True) if n != 1] == [
             s for s, n in zip(view.strides, view.shape, strict=True) if n != 1
         ], name
@@ -204,8 +205,8 @@ def test_views_pass_strides_on(x: np.ndarray, data: Any) -> None:
 
 @given(arrays)
 def test_contiguity_flags(x: np.ndarray) -> None:
-    assert orders.is_contiguous(x.shape, x.strides, x.itemsize) == x.flags.c_contiguous
-    assert orders.is_contiguous(x.shape, x.strides, x.itemsize, fortran=True) == x.flags.f_contiguous
+    assert geometry.is_contiguous(x.shape, x.strides, x.itemsize) == x.flags.c_contiguous
+    assert geometry.is_contiguous(x.shape, x.strides, x.itemsize, fortran=True) == x.flags.f_contiguous
 
 
 @pytest.mark.parametrize(
@@ -221,4 +222,4 @@ def test_contiguity_flags(x: np.ndarray) -> None:
 def test_symbolic_strides_follow_the_order_of_the_input(strides: Any, order: Any, expected: tuple[int, ...]) -> None:
     n = Symbol("n")
     declared = Input("x", TensorType(dtypes.float64, (n, n)), strides, order)
-    assert orders.input_strides(declared) == expected
+    assert geometry.input_strides(declared) == expected

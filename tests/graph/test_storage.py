@@ -110,6 +110,29 @@ def test_writing_into_a_concatenation_leaves_the_parts_alone() -> None:
     assert [g.tolist() for g in got] == [[9, 2, 3, 9], [2, 4], [6, 8]]
 
 
+def test_an_update_at_equal_indices_writes_once() -> None:
+    """x[[0, 0]] += x[[0, 0]] reads both, adds, and writes both: not twice the sum."""
+    x = np.array([5.0, 7.0])
+    r = Recorder()
+    h = array_input(r, "x", x)
+    index = r.constant(np.array([0, 0]))
+    total = r.op("add", *(r.op("gather", h, index, axes=(-1,), core=1) for _ in range(2)))
+    r.write(h, r.op("scatter", h, total, index, axes=(-1,), core=1, mode="set", index_rank=1))
+    run(r.finish([]), [x])
+    assert x.tolist() == [10.0, 7.0]
+
+
+def test_an_argmax_after_a_write_and_a_transpose_sees_the_written_values() -> None:
+    m = np.array([[0.2, 1.5, 3, -1], [2, 0.9, -0.4, 1.2], [1.7, -2, 0.1, 0.6]])
+    r = Recorder()
+    s = r.copy(array_input(r, "m", m))
+    r.write(s, r.op("sin", s))
+    turned = r.view("permute", s, axes=(-1, -2))
+    flat = [r.reshape(x, (12,)) for x in (turned, s)]
+    got = run(r.finish([r.op("argmax", x, axis=-1, keepdims=False) for x in flat]), [m])
+    assert [int(g) for g in got] == [3, 1]
+
+
 def test_a_scalar_is_not_changed_by_a_later_write() -> None:
     x = np.array([1.0, 2.0])
     r = Recorder()
