@@ -19,7 +19,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture import items, methods, numbers, operators
-from broadloom.capture.attributes import find_attribute, get_attribute, python_type, set_attribute
+from broadloom.capture.attributes import class_function, find_attribute, get_attribute, python_type, set_attribute
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import constant_key, plain
@@ -126,7 +126,7 @@ def _abs(c: Context, v: Value) -> Value:
         return frontend(c, "abs(array)", FUNCTIONS[np.absolute], [v], {})
     if isinstance(v, Number | Expr):
         return numbers.unary(c, "abs", v)
-    method = operators.class_function(c, v, "__abs__")
+    method = class_function(c, v, "__abs__")
     return c.call(method, v) if method is not None else _pure(abs)(c, v)
 
 
@@ -324,7 +324,7 @@ def _callable(c: Context, v: Value) -> Value:
         return callable(v.object)
     return (
         isinstance(v, FunctionValue | MethodValue | PartialValue)
-        or operators.class_function(c, v, "__call__") is not None
+        or class_function(c, v, "__call__") is not None
     )
 
 

@@ -399,7 +399,8 @@ def _list_to_tuple(c: Context, a: Activation, arg: Any) -> None:
 
 
 def _convert(c: Context, a: Activation, kind: int) -> None:
-    a.stack.append({1: str, 2: repr, 3: ascii}[kind](plain(c, a.stack.pop())))
+    convert: Callable[[object], str] = (str, repr, ascii)[kind - 1]
+    a.stack.append(convert(plain(c, a.stack.pop())))
 
 
 def _format(c: Context, a: Activation, with_spec: bool) -> None:

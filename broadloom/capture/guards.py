@@ -262,6 +262,10 @@ class IntGuard(Guard):
         return _changed(str(self.source), f"an int in [{self.lo}, 2**62]", value)
 
 
+def _length(value: Any) -> int:
+    return len(value)
+
+
 @dataclass(frozen=True, slots=True)
 class LengthGuard(Guard):
     """A tuple, list or dict of exactly this type and length."""
@@ -272,13 +276,13 @@ class LengthGuard(Guard):
 
     def holds(self, frame: Frame) -> bool:
         value = self.source.fetch(frame)
-        return type(value) is self.type and len(value) == self.length
+        return type(value) is self.type and _length(value) == self.length
 
     def difference(self, frame: Frame) -> str:
         value = self.source.fetch(frame)
         if type(value) is not self.type:
             return _changed(f"type({self.source})", self.type.__name__, type(value).__name__)
-        return _changed(f"len({self.source})", self.length, len(value))
+        return _changed(f"len({self.source})", self.length, _length(value))
 
 
 @dataclass(frozen=True, slots=True)

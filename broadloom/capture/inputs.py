@@ -258,8 +258,8 @@ def _set(c: Context, source: Source, x: set[Any] | frozenset[Any]) -> Value:
 
 def _slice(c: Context, source: Source, x: slice) -> Value:
     c.guard(TypeGuard(source, slice))
-    parts = (Lazy(Attribute(source, name), getattr(x, name)) for name in ("start", "stop", "step"))
-    return SliceValue(*parts, source)
+    start, stop, step = (Lazy(Attribute(source, name), getattr(x, name)) for name in ("start", "stop", "step"))
+    return SliceValue(start, stop, step, source)
 
 
 def _range(c: Context, source: Source, x: range) -> Value:

@@ -121,7 +121,8 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
         case ObjectValue(object=type() as x):
             method = x.__dict__.get("__class_getitem__")
             if method is not None and x.__module__ in ("builtins", "collections"):
-                return ObjectValue(x[plain(c, key)])
+                generic: Any = x
+                return ObjectValue(generic[plain(c, key)])
     if isinstance(v, ArrayHandle):
         if isinstance(key, ArrayHandle) and key.dtype is dtypes.bool_ and key.ndim == v.ndim > 0:
             return MaskedValue(v, key, c.recorder.copy(v), key.storage.version)

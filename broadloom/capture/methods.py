@@ -323,7 +323,7 @@ def _set_update(c: Context, v: SetValue, *others: Value) -> None:
 def _set_operation(name: str) -> Callable[..., Any]:
     def run(c: Context, v: SetValue, *others: Value) -> Value:
         result = getattr(v.items, name)(*({constant_key(c, i) for i in iterate(c, o)} for o in others))
-        return SetValue(result, v.frozen) if isinstance(result, set | frozenset) else result
+        return SetValue(set(result), v.frozen) if isinstance(result, set | frozenset) else result
 
     return run
 

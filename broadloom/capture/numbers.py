@@ -18,7 +18,8 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
 from broadloom.capture.context import LARGEST_INT, Context
-from broadloom.capture.guards import Arithmetic, CompareGuard, ConstantGuard, DefinedGuard, SizeTerm, Term, arithmetic
+from broadloom.capture.guards import Arithmetic, CompareGuard, ConstantGuard, DefinedGuard, SizeTerm, Term
+from broadloom.capture.guards import arithmetic as arithmetic
 from broadloom.capture.sources import Source
 from broadloom.capture.values import Number, Value
 from broadloom.graph.storage import ArrayHandle, WeakScalar

@@ -169,9 +169,9 @@ def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
         elif not is_constant(receiver):
             break
     for receiver in (a, b):
-        if isinstance(receiver, InstanceValue) and has_own(receiver, f"__{names[op]}__"):
-            if class_function(c, receiver, f"__{names[op]}__") is None:
-                refuse_class(c, receiver, f"{op}")
+        own = isinstance(receiver, InstanceValue) and has_own(receiver, f"__{names[op]}__")
+        if own and class_function(c, receiver, f"__{names[op]}__") is None:
+            refuse_class(c, receiver, f"{op}")
     if op in ("==", "!="):
         return is_same(c, a, b) is (op == "==")
     c.raises(f"{describe(a)} {op} {describe(b)}", "TypeError: unsupported operand types")

@@ -188,7 +188,9 @@ def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> 
             return np.broadcast_to(x, attrs["shape"], subok=True)
         case "slice":
             ranges = zip(attrs["starts"], attrs["sizes"], attrs["steps"], strict=True)
-            return x[(..., *(_slice(*r) for r in ranges))]
+            key: tuple[Any, ...] = (..., *(_slice(*r) for r in ranges))
+            part: np.ndarray = x[key]
+            return part
         case "diagonal":
             return x.diagonal(attrs["offset"], attrs["axis1"], attrs["axis2"])
         case "view_dtype":

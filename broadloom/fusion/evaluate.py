@@ -80,7 +80,8 @@ class Memory:
     def load(self, index: Any, dtype: DType) -> Array:
         raw = np.ascontiguousarray(self.data[self.positions(index, dtype)])
         if dtype.kind == "b":
-            return np.not_equal(raw.reshape(-1), 0)
+            truth: Array = np.not_equal(raw.reshape(-1), 0)
+            return truth
         found: Array = raw.view(dtype.numpy).reshape(-1)
         return found
 

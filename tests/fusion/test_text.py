@@ -1,11 +1,12 @@
 """Programs as text: printed and parsed back, verified, interpreted; and where their buffers lie."""
 
+import itertools
 import re
 
 import numpy as np
 import pytest
 
-from broadloom.dtypes import float32, float64, int64
+from broadloom.dtypes import float64, int64
 from broadloom.errors import ParseError, VerifyError
 from broadloom.fusion.evaluate import evaluate
 from broadloom.fusion.ir import Buffer, Layout, Site
@@ -158,7 +159,7 @@ def chain(sizes):
     lines.append("buffer x: float32[n, m] strides (m, 1) input 0")
     lines += [f"buffer t{k}: float32[{s}] strides (1,) workspace" for k, s in enumerate(sizes)]
     lines.append("buffer y: float32[1] strides (1,) output 0")
-    for k, (source, target) in enumerate(zip(names, names[1:], strict=False)):
+    for k, (source, target) in enumerate(itertools.pairwise(names)):
         lines += [f"kernel k{k}", "  stage", f"    %0 = load {source}[0] float32", f"    %1 = store {target}[0] %0"]
     p = parse("\n".join(lines))
     verify(p)
