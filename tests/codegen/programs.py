@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from unittest import mock
 
 import numpy as np
 
-from broadloom.codegen import abi
-from broadloom.codegen.driver import module_text
+from broadloom.codegen import abi, driver
 from broadloom.dtypes import int64
 from broadloom.fusion.ir import (
     Accumulated,
@@ -126,9 +126,10 @@ class Failed(Exception):
 class Native:
     """A program compiled for this machine. Calling it returns new output arrays."""
 
-    def __init__(self, program, *, split=(0.1, 0.37, 0.5), constants=None):
+    def __init__(self, program, *, split=(0.1, 0.37, 0.5), constants=None, always_split=False):
         self.program = program
-        self.text = module_text(program, host(), constants)
+        with mock.patch.object(driver, "PARALLEL_COST", -1.0 if always_split else driver.PARALLEL_COST):
+            self.text = driver.module_text(program, host(), constants)
         external = {x.split("@")[1].split("(")[0] for x in self.text.splitlines() if x.startswith("declare void @bl_")}
         self.library = link([emit_object(self.text, host())], resolve(external))
         self.plan = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self.library.address("bl_plan"))
