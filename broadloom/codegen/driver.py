@@ -11,6 +11,7 @@ may fail, a recorded failure ends the run; equal programs give equal text.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_float, i32, i64
+from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
@@ -53,7 +55,9 @@ def module_text(
     """
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
     kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
-    signatures = {n: kernels.kernel(collapse(s)) for n, s in enumerate(program.steps) if isinstance(s, Kernel)}
+    steps = tuple(collapse(unroll(collapse(s))) if isinstance(s, Kernel) else s for s in program.steps)
+    program = replace(program, steps=steps)
+    signatures = {n: kernels.kernel(s) for n, s in enumerate(steps) if isinstance(s, Kernel)}
     _build_plan(module, program)
     _Run(module, program, plan_memory(program), signatures, constants or {}).build()
     return str(module)

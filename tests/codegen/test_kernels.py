@@ -9,6 +9,7 @@ import pytest
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
 from broadloom.codegen.collapse import collapse
 from broadloom.codegen.kernels import runs_in_columns
+from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
     ALL,
     FLOATS,
@@ -638,3 +639,53 @@ def test_unbound_symbols_and_unknown_accumulators_are_refused():
     w.put(Accumulated("none", float32))
     with pytest.raises(VerifyError):
         Native(program([pointwise([ROW], w.body())], [array("x", float32, (N,), "input", 0)], [N], SIZES[:1]))
+
+
+def rows_of(width, dtype=float32):
+    """(x - y) summed over the last axis, and stored, for rows of a constant width."""
+    k = loop("k", width)
+    w, e = Written(), Written()
+    d = w.op("subtract", w.load("x", i * width + k.variable, dtype), w.load("y", k.variable, dtype), dtype=dtype)
+    w.put(Reduce("a", d))
+    e.store("o", i, e.put(Accumulated("a", dtype)))
+    kernel = Kernel("k", (ROW,), (Stage((k,), w.body()), Stage((), e.body())), (Accumulator("a", "sum", dtype, dtype),))
+    buffers = [array("x", dtype, (N, width), "input", 0), array("y", dtype, (width,), "input", 1)]
+    return program([kernel], [*buffers, array("o", dtype, (N,), "output", 0)], [N], SIZES[:1])
+
+
+def columns_of(width, dtype=float32):
+    """x * y, and the maximum over the rows, for rows of a constant width."""
+    k = loop("k", width)
+    w, e = Written(), Written()
+    w.put(Reduce("a", w.load("x", i * width + k.variable, dtype)))
+    e.store("o", k.variable, e.put(Accumulated("a", dtype)))
+    top = Kernel("k", (k,), (Stage((ROW,), w.body()), Stage((), e.body())), (Accumulator("a", "max", dtype, dtype),))
+    w = Written()
+    product = w.op("multiply", w.load("x", i * width + k.variable, dtype), w.load("y", k.variable, dtype), dtype=dtype)
+    w.store("p", i * width + k.variable, product)
+    buffers = [array("x", dtype, (N, width), "input", 0), array("y", dtype, (width,), "input", 1)]
+    buffers += [array("o", dtype, (width,), "output", 0), array("p", dtype, (N, width), "output", 1)]
+    return program([top, pointwise([ROW, k], w.body(), name="p")], buffers, [N], SIZES[:1])
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 9])
+def test_short_rows(width):
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 1000):
+        x, y = rng.integers(0, 99, (n, width)).astype(np.float32), rng.integers(0, 9, width).astype(np.float32)
+        same(Native(rows_of(width), always_split=True)(x, y)[0], (x - y).sum(1))
+        if n:
+            top, scaled = Native(columns_of(width), always_split=True)(x, y)
+            same(top, x.max(0))
+            same(scaled, x * y)
+
+
+def test_short_loops_are_unrolled_into_the_loop_around_them():
+    (kernel,) = (unroll(s) for s in rows_of(3).steps)
+    assert kernel.stages[0].loops == ()
+    top, scaled = (unroll(s) for s in columns_of(3).steps)
+    assert (top.outer, len(top.accumulators)) == ((), 3)
+    assert scaled.outer == (ROW,)
+    assert [len(unroll(s).outer) for s in columns_of(9).steps] == [1, 2]
+    assert unroll(take().steps[0]) == take().steps[0]
+    assert hot_loop_is_packed(rows_of(3), "v?addps")
