@@ -322,10 +322,7 @@ def _callable(c: Context, v: Value) -> Value:
     v = realise(c, v)
     if isinstance(v, ObjectValue):
         return callable(v.object)
-    return (
-        isinstance(v, FunctionValue | MethodValue | PartialValue)
-        or class_function(c, v, "__call__") is not None
-    )
+    return isinstance(v, FunctionValue | MethodValue | PartialValue) or class_function(c, v, "__call__") is not None
 
 
 def _round(c: Context, v: Value, digits: Value = None) -> Value:

@@ -399,8 +399,8 @@ def _list_to_tuple(c: Context, a: Activation, arg: Any) -> None:
 
 
 def _convert(c: Context, a: Activation, kind: int) -> None:
-    convert: Callable[[object], str] = (str, repr, ascii)[kind - 1]
-    a.stack.append(convert(plain(c, a.stack.pop())))
+    value = plain(c, a.stack.pop())
+    a.stack.append(str(value) if kind == 1 else repr(value) if kind == 2 else ascii(value))
 
 
 def _format(c: Context, a: Activation, with_spec: bool) -> None:

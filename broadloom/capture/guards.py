@@ -276,13 +276,15 @@ class LengthGuard(Guard):
 
     def holds(self, frame: Frame) -> bool:
         value = self.source.fetch(frame)
-        return type(value) is self.type and _length(value) == self.length
+        kind = type(value)
+        return kind is self.type and len(value) == self.length
 
     def difference(self, frame: Frame) -> str:
         value = self.source.fetch(frame)
-        if type(value) is not self.type:
-            return _changed(f"type({self.source})", self.type.__name__, type(value).__name__)
-        return _changed(f"len({self.source})", self.length, _length(value))
+        kind = type(value)
+        if kind is not self.type:
+            return _changed(f"type({self.source})", self.type.__name__, kind.__name__)
+        return _changed(f"len({self.source})", self.length, len(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,6 @@ from broadloom.capture.values import (
     Marker,
     MaskedValue,
     Number,
-    ObjectValue,
     SetValue,
     SliceValue,
     TupleValue,
@@ -47,7 +46,7 @@ from broadloom.capture.values import (
 )
 from broadloom.frontend.table import FUNCTIONS, getitem, setitem
 from broadloom.graph.storage import ArrayHandle
-from broadloom.symbolic import Expr, Size
+from broadloom.symbolic import Expr, Size, eq
 
 
 def iterate(c: Context, v: Value) -> Iterator[Value]:
@@ -116,15 +115,8 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
             if found is Marker.UNBOUND:
                 c.raises(f"dict[{key!r}]", "KeyError")
             return found
-        case ObjectValue(object=x) if type(x) is type(np.s_):
-            return key if x is np.s_ or isinstance(key, TupleValue) else TupleValue([key])
-        case ObjectValue(object=type() as x):
-            method = x.__dict__.get("__class_getitem__")
-            if method is not None and x.__module__ in ("builtins", "collections"):
-                generic: Any = x
-                return ObjectValue(generic[plain(c, key)])
     if isinstance(v, ArrayHandle):
-        if isinstance(key, ArrayHandle) and key.dtype is dtypes.bool_ and key.ndim == v.ndim > 0:
+        if isinstance(key, ArrayHandle) and _masks(c, key, v):
             return MaskedValue(v, key, c.recorder.copy(v), key.storage.version)
         return frontend(c, "array[...]", getitem, [v, key], {})
     if is_constant(v):
@@ -139,6 +131,13 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
     if isinstance(v, InstanceValue) and has_own(v, "__getitem__"):
         refuse_class(c, v, "an item")
     c.raises(f"{describe(v)}[...]", "TypeError: not subscriptable")
+
+
+def _masks(c: Context, key: ArrayHandle, x: ArrayHandle) -> bool:
+    """Whether a key is a boolean array of the shape of `x`."""
+    if key.dtype is not dtypes.bool_ or key.ndim != x.ndim or x.ndim == 0:
+        return False
+    return all(c.decide(eq(a, b)) for a, b in zip(key.shape, x.shape, strict=True))
 
 
 def python_index(c: Context, key: Value) -> Any:

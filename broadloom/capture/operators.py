@@ -22,7 +22,7 @@ from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, is_array
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
 from broadloom.capture.context import Context
-from broadloom.capture.guards import NotSameObjectGuard
+from broadloom.capture.guards import NotSameObjectGuard, arithmetic
 from broadloom.capture.inputs import realise
 from broadloom.capture.items import iterate, masked_operand, refuse_masked
 from broadloom.capture.values import (
@@ -113,7 +113,7 @@ def _python(c: Context, op: str, a: Any, b: Any) -> Value:
     function = _PYTHON.get(op)
     try:
         with np.errstate(all="ignore"):
-            return numbers.arithmetic(op, a, b) if function is None else function(a, b)
+            return arithmetic(op, a, b) if function is None else function(a, b)
     except (ArithmeticError, ValueError, TypeError, KeyError) as error:
         c.raises(f"{op} on {describe(a)} and {describe(b)}", f"{type(error).__name__}: {error}")
 
@@ -147,7 +147,7 @@ def _containers(c: Context, op: str, a: Value, b: Value) -> Value | None:
     if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return ListValue(a.items + b.items)
     if isinstance(a, SetValue) and isinstance(b, SetValue) and op in "|&-^":
-        return SetValue(numbers.arithmetic("-", a.items, b.items) if op == "-" else _PYTHON[op](a.items, b.items))
+        return SetValue(arithmetic("-", a.items, b.items) if op == "-" else _PYTHON[op](a.items, b.items))
     if op == "|" and isinstance(a, DictValue) and isinstance(b, DictValue):
         return DictValue({**entries(c, a), **entries(c, b)})
     return None
@@ -169,9 +169,13 @@ def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
         elif not is_constant(receiver):
             break
     for receiver in (a, b):
-        own = isinstance(receiver, InstanceValue) and has_own(receiver, f"__{names[op]}__")
-        if own and class_function(c, receiver, f"__{names[op]}__") is None:
-            refuse_class(c, receiver, f"{op}")
+        name = f"__{names[op]}__"
+        if (
+            isinstance(receiver, InstanceValue)
+            and has_own(receiver, name)
+            and class_function(c, receiver, name) is None
+        ):
+            refuse_class(c, receiver, op)
     if op in ("==", "!="):
         return is_same(c, a, b) is (op == "==")
     c.raises(f"{describe(a)} {op} {describe(b)}", "TypeError: unsupported operand types")
@@ -243,10 +247,10 @@ def compare(c: Context, op: str, a: Value, b: Value) -> Value:
     if op in ("==", "!="):
         return _equal(c, a, b) is (op == "==")
     if isinstance(a, SetValue) and isinstance(b, SetValue):
-        return numbers.arithmetic(op, a.items, b.items)
+        return arithmetic(op, a.items, b.items)
     try:
         with np.errstate(all="ignore"):
-            return numbers.arithmetic(op, _plain(c, a), _plain(c, b))
+            return arithmetic(op, _plain(c, a), _plain(c, b))
     except TypeError as error:
         c.raises(f"{describe(a)} {op} {describe(b)}", f"TypeError: {error}")
 
@@ -278,7 +282,7 @@ def _sequences(c: Context, op: str, a: Any, b: Any) -> Value:
     for x, y in zip(a.items, b.items, strict=False):
         if not is_equal(c, x, y):
             return compare(c, op, x, y)
-    return numbers.arithmetic(op, len(a.items), len(b.items))
+    return arithmetic(op, len(a.items), len(b.items))
 
 
 def is_equal(c: Context, a: Value, b: Value) -> bool:
@@ -382,12 +386,12 @@ def truth(c: Context, v: Value) -> bool:
                 refuse_class(c, v, "the truth")
         return True
     if isinstance(v, ObjectValue) and isinstance(v.object, enum.Enum):
-        if any(
-            isinstance(k.__dict__.get("__bool__"), FunctionType) and k.__module__ != "enum"
-            for k in type(v.object).__mro__
-        ):
-            c.refuse(
-                Code.UNSUPPORTED_PYTHON, describe(v), "the enum decides by user code what is true", "compare with =="
-            )
-        return bool(v.object)
+        return _truth_of_member(c, v.object)
     return bool(v) if is_constant(v) else True
+
+
+def _truth_of_member(c: Context, member: enum.Enum) -> bool:
+    for owner in type(member).__mro__:
+        if isinstance(owner.__dict__.get("__bool__"), FunctionType) and owner.__module__ != "enum":
+            c.refuse(Code.UNSUPPORTED_PYTHON, str(member), "the enum decides by user code what is true", "use ==")
+    return bool(member)

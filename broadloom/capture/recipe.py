@@ -189,8 +189,8 @@ def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> 
         case "slice":
             ranges = zip(attrs["starts"], attrs["sizes"], attrs["steps"], strict=True)
             key: tuple[Any, ...] = (..., *(_slice(*r) for r in ranges))
-            part: np.ndarray = x[key]
-            return part
+            view: np.ndarray[Any, Any] = x[key]
+            return view
         case "diagonal":
             return x.diagonal(attrs["offset"], attrs["axis1"], attrs["axis2"])
         case "view_dtype":
