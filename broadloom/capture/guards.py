@@ -262,10 +262,6 @@ class IntGuard(Guard):
         return _changed(str(self.source), f"an int in [{self.lo}, 2**62]", value)
 
 
-def _length(value: Any) -> int:
-    return len(value)
-
-
 @dataclass(frozen=True, slots=True)
 class LengthGuard(Guard):
     """A tuple, list or dict of exactly this type and length."""
