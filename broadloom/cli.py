@@ -32,9 +32,9 @@ from broadloom.fusion import parse as loop_parser
 from broadloom.fusion.ir import Program
 from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify
-from broadloom.graph import parse as graph_parser
 from broadloom.graph.ir import Graph
 from broadloom.graph.manager import parse_pipeline
+from broadloom.graph.parse import parse as parse_graph
 from broadloom.options import Options
 from broadloom.passes.table import DEFAULT, PASSES
 from broadloom.platform import Fact
@@ -155,7 +155,7 @@ def _opt(options: argparse.Namespace) -> int:
         verify(program)
         _print_program(program, options.to or "loops", _constants(options.file))
         return 0
-    graph = graph_parser.parse(text, constants=_constants(options.file))
+    graph = parse_graph(text, constants=_constants(options.file))
     if options.pipeline is not None or options.to not in (None, "graph"):
         graph = parse_pipeline(DEFAULT if options.pipeline is None else options.pipeline, PASSES).run(graph)
     _print_graph(graph, options.to or "graph")
