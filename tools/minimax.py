@@ -90,8 +90,13 @@ def erf_small(z: mpf) -> mpf:
 
 
 def erf_large(t: mpf) -> mpf:
-    """erf(x) = 1 - exp(-value), t = x - 1."""
-    return -mp.log(mp.erfc(t + 1))
+    """erf(x) = 1 - erfc(1)*exp(-t*value), t = x - 1."""
+    return -mp.log(mp.erfc(t + 1) / mp.erfc(1)) / t
+
+
+def erf_large_share(t: mpf) -> mpf:
+    """What an error of `erf_large` makes of erf."""
+    return t * mp.erfc(t + 1)
 
 
 def erfc_scaled(q: mpf) -> mpf:
@@ -119,7 +124,7 @@ SPECS = (
     Spec("SIN_F64", sin_tail, 0, Z_PIO4, 5, lambda z: z),
     Spec("COS_F64", cos_tail, 0, Z_PIO4, 5, lambda z: z * z),
     Spec("SIN_F32", sin_tail, 0, Z_PIO4, 3, lambda z: z),
-    Spec("COS_F32", cos_tail, 0, Z_PIO4, 3, lambda z: z * z),
+    Spec("COS_F32", cos_tail, 0, Z_PIO4, 2, lambda z: z * z),
     Spec("ASIN_F64", asin_tail, 0, 0.25, 12, lambda z: z),
     Spec("ASIN_F32", asin_tail, 0, 0.25, 5, lambda z: z),
     Spec("ATAN_F64", atan_tail, 0, Z_TAN_PIO8, 10, lambda z: z),
@@ -128,10 +133,10 @@ SPECS = (
     Spec("CBRT", inverse_cube_root, 0.87, 1.13, 5, _one),
     Spec("EXP_MID", exp_tail, -LN2_HALF, LN2_HALF, 5, lambda r: r * r),
     Spec("LOG_MID", log_tail, 0, Z_LOG, 3, lambda z: z / 2),
-    Spec("ERF_SMALL_F64", erf_small, 0, 1.0, 12, _one),
-    Spec("ERF_LARGE_F64", erf_large, 0, 5.0, 19, lambda t: mp.exp(-erf_large(t))),
-    Spec("ERF_SMALL_F32", erf_small, 0, 1.0, 7, _one),
-    Spec("ERF_LARGE_F32", erf_large, 0, 3.0, 8, lambda t: mp.exp(-erf_large(t))),
+    Spec("ERF_SMALL_F64", erf_small, 0, 0.9026, 11, _one),
+    Spec("ERF_LARGE_F64", erf_large, -0.0501, 5.0, 16, erf_large_share),
+    Spec("ERF_SMALL_F32", erf_small, 0, 0.9026, 7, _one),
+    Spec("ERF_LARGE_F32", erf_large, -0.0501, 3.0, 6, erf_large_share),
     Spec("ERFC_F64", erfc_scaled, -1.0, 0.76, 23, _one),
 )
 

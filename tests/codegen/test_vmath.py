@@ -51,11 +51,11 @@ INTERVALS: dict[str, tuple[tuple[float, float], ...]] = {
     "atan": ((-3, 3), (0.41, 0.42), (2.41, 2.42)),
     "sinh": ((-715, 715), (-90, 90), (-2, 2)),
     "cosh": ((-715, 715), (-90, 90), (-2, 2)),
-    "tanh": ((-25, 25), (-2, 2), (0.84, 0.86)),
+    "tanh": ((-25, 25), (-2, 2), (0.99, 1.01)),
     "asinh": ((-10, 10), (-0.1, 0.1)),
     "acosh": ((1, 2), (1, 1.001), (1, 100)),
     "atanh": ((-1, 1), (-0.1, 0.1), (0.99, 1)),
-    "erf": ((-7, 7), (-1, 1), (0.99, 1.01)),
+    "erf": ((-7, 7), (-1, 1), (0.94, 1.01)),
     "erfc": ((-7, 30), (-1, 1), (0.49, 0.51), (26, 28)),
     "cbrt": ((-10, 10), (0.99, 1.01)),
 }
@@ -210,6 +210,16 @@ def test_a_loop_is_vector_code_without_calls(name: str, dtype: DType) -> None:
     text = loop_assembly(case(name, dtype))
     assert not re.search(r"^\s+(call|bl|blr)\b", text, re.MULTILINE)
     assert re.search(r"\w+p[sd]\b.*%[xyz]mm|\bv\d+\.(2d|4s)", text)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_the_tail_of_a_loop_gives_the_bits_of_its_body(name: str, rng: np.random.Generator) -> None:
+    for dtype in (float32, float64):
+        (function,) = compile_loops([case(name, dtype)], level=2)
+        operands = [np.abs(log_uniform(dtype, 67, rng)) for _ in case(name, dtype).operands]
+        together = function(*operands)
+        alone = np.concatenate([function(*(x[k : k + 1] for x in operands)) for k in range(67)])
+        np.testing.assert_array_equal(together, alone)
 
 
 def test_other_types_are_refused() -> None:

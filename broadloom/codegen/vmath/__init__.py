@@ -51,7 +51,7 @@ FUNCTIONS: dict[str, Entry] = {
     "asinh": Entry(logarithm.asinh, 1.0, 2.0, logarithm.asinh),
     "acosh": Entry(logarithm.acosh, 1.0, 2.0, logarithm.acosh),
     "atanh": Entry(logarithm.atanh, 1.0, 2.0, logarithm.atanh),
-    "erf": Entry(error_function.erf, 1.0, 1.5),
+    "erf": Entry(error_function.erf, 1.0, 1.25),
     "erfc": Entry(error_function.erfc, 1.0, 2.0, error_function.erfc),
     "pow": Entry(power.pow, 1.0, 1.0),
     "cbrt": Entry(power.cbrt, 1.0, 1.0, power.cbrt),

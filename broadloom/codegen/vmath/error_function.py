@@ -2,9 +2,9 @@
 
 What goes in: a float or double lane. What comes out: the function of it.
 
-Method: erf(x) is x + x*P(x*x) up to 1, and 1 - exp(-Q(x - 1)) beyond. erfc(x), x >= 0, is 1 - erf(x) up to 1/2, then
-exp(-x*x)/(1 + 2x) times a polynomial in (x - 4)/(x + 4) (Shepherd and Laframboise, Chebyshev approximation of
-(1 + 2x)exp(x**2)erfc(x), 1981), with x*x and the quotient carried in two parts.
+Method: erf(x) is x + x*P(x*x) up to 0.95, and 1 - erfc(1)*exp(-t*Q(t)), t = x - 1, beyond. erfc(x), x >= 0, is
+1 - erf(x) up to 1/2, then exp(-x*x)/(1 + 2x) times a polynomial in (x - 4)/(x + 4) (Shepherd and Laframboise,
+Chebyshev approximation of (1 + 2x)exp(x**2)erfc(x), 1981), with x*x and the quotient carried in two parts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath import exponential
 from broadloom.codegen.vmath.exact import two_prod
 
+ERFC_1 = 0.15729920705028513
+
 
 def erf(x: Lane) -> Lane:
     double = x.bits == 64
@@ -21,8 +23,9 @@ def erf(x: Lane) -> Lane:
     z = a * a
     small = a.fma(poly(z, c.ERF_SMALL_F64 if double else c.ERF_SMALL_F32), a)
     t = (a > (6.0 if double else 4.0)).where(5.0 if double else 3.0, a - 1.0)
-    large = 1.0 - exponential.exp_normal(-poly(t, c.ERF_LARGE_F64 if double else c.ERF_LARGE_F32))
-    return (a < 1.0).where(small, large).copysign(x)
+    share = exponential.exp_normal(-t * poly(t, c.ERF_LARGE_F64 if double else c.ERF_LARGE_F32))
+    large = 1.0 - share * ERFC_1
+    return (a < 0.95).where(small, large).copysign(x)
 
 
 def erfc(x: Lane) -> Lane:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from broadloom.codegen.lane import Lane, has_fma, poly
 from broadloom.codegen.vmath import coefficients as c
-from broadloom.codegen.vmath.exact import Double, fast_two_sum
+from broadloom.codegen.vmath.exact import Double, fast_two_sum, two_prod
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,10 @@ def exp2(x: Lane) -> Lane:
 def expm1_scaled(x: Lane, shift: int) -> Double:
     """expm1(x) * 2**-shift as a pair, x already clamped."""
     pattern, r, tail = reduce(x)
-    s = power_of_two(pattern, -shift)
-    high, low = fast_two_sum(s - 2.0**-shift, s * r)
-    return high, low + s * tail
+    s, one = power_of_two(pattern, -shift), 2.0**-shift
+    base = s - one
+    high, low = fast_two_sum(base, s * r)
+    return high, low + (s * tail + ((s - base) - one))
 
 
 def expm1(x: Lane) -> Lane:
@@ -187,6 +188,7 @@ def cosh(x: Lane) -> Lane:
 
 
 def tanh(x: Lane) -> Lane:
+    """e/(e + 2) with e = expm1(2|x|), the quotient corrected; float: a polynomial, and 1 - 2/(exp(2|x|) + 1)."""
     a = x.abs()
     a = (a > 22.0).where(22.0, a)
     if x.bits == 32:
@@ -196,4 +198,10 @@ def tanh(x: Lane) -> Lane:
         return (a < 0.85).where(small, large).copysign(x)
     high, low = expm1_scaled(a + a, 1)
     half = high + low
-    return (a < 2.0**-30).where(a, half / (half + 1.0)).copysign(x)
+    below = half + 1.0
+    below_low = (1.0 - below) + half
+    inverse = 1.0 / below
+    q = half * inverse
+    product, error = two_prod(q, below)
+    rest = ((high - product) - error) + (low - q * below_low)
+    return (a < 2.0**-30).where(a, q + rest * inverse).copysign(x)
