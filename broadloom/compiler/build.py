@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +110,7 @@ def _dump_capture(graph: Graph, dump: trace.Dump) -> None:
         np.savez(dump.folder / "constants.npz", allow_pickle=False, **graph.constants)
 
 
-@cache
+@lru_cache(maxsize=4)
 def object_store(folder: Path) -> ObjectCache | None:
     """The cache in `folder`, opened once; None, with one warning, where it cannot be used."""
     try:

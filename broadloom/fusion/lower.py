@@ -39,6 +39,7 @@ from broadloom.fusion.ir import (
     Site,
     Stage,
 )
+from broadloom.fusion.settle import settled
 from broadloom.graph.ir import Constant, Graph, Input, Node, Order, ValueId
 from broadloom.ops.record import Op, Trait
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
@@ -266,6 +267,7 @@ def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Ind
 
 def lower(graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[..., Any]]) -> Lowered:
     """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table."""
+    graph = settled(graph)
     state = Lowering(graph, orders, can_fail=any(_may_raise(graph, n) for n in graph.nodes))
     bindings = _inputs(state)
     uses = _uses(graph)

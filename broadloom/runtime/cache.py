@@ -163,6 +163,10 @@ class ObjectCache:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            self.close()
+
     def close(self) -> None:
         """Closes the folder; later calls find nothing and store nothing."""
         descriptor, self._descriptor = self._descriptor, -1
