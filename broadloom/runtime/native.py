@@ -8,6 +8,7 @@ late; nothing is compiled before the first call.
 from __future__ import annotations
 
 import ctypes
+import os
 
 from broadloom.errors import CodegenError
 from broadloom.runtime import allocator, pool, target
@@ -61,8 +62,18 @@ def runtime(store: ObjectCache | None = None) -> Library:
         with target.llvm_lock:
             if _runtime is None:
                 data = compiled(runtime_text(target.host()), _LEVEL, store)
-                _runtime = keep_forever(link({"runtime": data}, c_functions()))
+                made = keep_forever(link({"runtime": data}, c_functions()))
+                _set_limit(made, min(allocator.DEFAULT_LIMIT, _memory() // 8))
+                _runtime = made
     return _runtime
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _set_limit(library: Library, number_of_bytes: int) -> None:
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("bl_store_limit"))(number_of_bytes)
 
 
 def new_context(threads: int) -> Context:
@@ -91,4 +102,4 @@ def block_statistics() -> BlockStatistics:
 
 def limit_blocks(number_of_bytes: int) -> None:
     """Bounds the bytes of large blocks that are kept for reuse; 0 keeps none."""
-    ctypes.CFUNCTYPE(None, ctypes.c_int64)(runtime().address("bl_store_limit"))(number_of_bytes)
+    _set_limit(runtime(), number_of_bytes)

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy._core.multiarray import get_handler_name
 
 from broadloom.runtime import native
 from broadloom.runtime.allocator import DEFAULT_LIMIT
@@ -99,6 +100,9 @@ def test_resize_goes_through_the_handler():
 
 
 def test_only_our_results_use_the_handler():
+    names = [get_handler_name(result_array((n,), np.dtype(np.int8), (0,))) for n in (MB, MB - 1)]
+    assert names == ["broadloom", "default_allocator"]
+    assert get_handler_name() == "default_allocator" and get_handler_name(np.empty(MB)) == "default_allocator"
     before = native.block_statistics().allocations
     mine = result_array((MB,), np.dtype(np.float64), (0,))
     assert native.block_statistics().allocations == before + 1

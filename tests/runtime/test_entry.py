@@ -681,6 +681,35 @@ def test_a_miss_may_call_the_entry_again(form):
     assert entry.call("no array", 1).tolist() == [21, 42, 63]
 
 
+def test_an_interrupt_at_any_moment_loses_nothing(form):
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    entry = make(form, plain, axpy_spec(release_elements=0))
+    entry.call(x3, y3)
+    gc.collect()  # entries of other tests, which refer to the same objects
+    before = [sys.getrefcount(t) for t in (x3, y3, plain)]
+    old = signal.signal(signal.SIGALRM, interrupt)
+    seen = 0
+    try:
+        for k in range(100):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * k)
+                while True:
+                    entry.call(x3, y3)
+            except Interrupt:
+                seen += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert seen == 100 and entry.call(x3, y3).tolist() == [21, 42, 63]
+    gc.collect()
+    assert [sys.getrefcount(t) for t in (x3, y3, plain)] == before
+
+
 def test_the_gil_is_released_for_large_work_only():
     """While a kernel runs without the GIL, another thread gets on; a kernel cannot observe this, a callback can."""
     seen = []
