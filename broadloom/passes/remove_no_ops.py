@@ -265,6 +265,9 @@ def _read_what_was_written(c: _Call) -> ValueId | None:
 
 
 def _update_of_everything(c: _Call) -> ValueId | None:
+    """Writing a whole array gives the value, writing nothing the array."""
+    if 0 in c.attrs["sizes"]:
+        return c.x
     whole = c.attrs["sizes"] == c.shape(c.x)[len(c.shape(c.x)) - len(c.attrs["sizes"]) :]
     return c.operands[1] if whole and _keeps("slice", c.attrs) else None
 

@@ -143,7 +143,7 @@ def unravel(linear: Size, shape: Sequence[Size]) -> list[Size]:
     index: list[Size] = []
     for axis in range(len(shape)):
         inner = product(shape[axis + 1 :])
-        if shape[axis] == 1 or inner == 0:
+        if shape[axis] in (0, 1) or inner == 0:  # the only element, or none
             index.append(0)
             continue
         part = floordiv(linear, inner)
