@@ -10,6 +10,8 @@ product and a sum where it has not: what needs the exact product asks `has_fma`.
 
 from __future__ import annotations
 
+import re
+
 from broadloom.codegen import llvm
 from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val
 from broadloom.codegen.types import width
@@ -18,6 +20,7 @@ Number = int | float
 
 _INT_OF = {"half": "i16", "float": "i32", "double": "i64"}
 _FLOAT_OF = {"i16": "half", "i32": "float", "i64": "double"}
+_LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
 _FMA_TRIPLES = ("aarch64", "arm64", "nvptx")
 
 
@@ -74,6 +77,12 @@ class Lane:
     @property
     def is_float(self) -> bool:
         return self.element in _INT_OF
+
+    @property
+    def literal(self) -> int | None:
+        """The value of an integer that is known when the text is made."""
+        found = _LITERAL.fullmatch(self.v.text)
+        return None if self.is_float or found is None else int(found[1])
 
     def lit(self, value: Number) -> Lane:
         """A constant of this lane's type."""

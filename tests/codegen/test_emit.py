@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from broadloom.codegen.emit import EMITTERS, emit, has_cell
-from broadloom.codegen.llvm import ModuleBuilder, Param, Val, vector
+from broadloom.codegen.llvm import ModuleBuilder, Param, Val, const_int, vector
 from broadloom.codegen.types import register_type
 from broadloom.codegen.vmath import FUNCTIONS
 from broadloom.dtypes import (
@@ -25,6 +25,7 @@ from broadloom.dtypes import (
     float64,
     int8,
     int32,
+    int64,
     uint8,
 )
 from broadloom.errors import DTypeError
@@ -192,6 +193,19 @@ def test_negative_integer_powers_are_the_integer_part() -> None:
     assert function(base, exponent).tolist() == [0, 1, -1, 1, 0]
 
 
+def test_literal_exponents_take_few_products() -> None:
+    def power(n: int, type_: str) -> str:
+        f = ModuleBuilder("m").function("f", type_, [Param(type_, "x")])
+        f.ret(*emit(f, "pow", [(f.params[0],), (const_int(type_, n),)], (int64, int64), int64))
+        return str(f)
+
+    assert [power(n, "i64").count("mul") for n in (0, 1, 2, 3, 10)] == [0, 0, 1, 2, 4]
+    assert power(10, "<4 x i64>").count("mul") == 4
+    (function,) = compile_loops([Case("pow", (int64, int64), int64)])
+    x = np.arange(-5, 5)
+    assert function(x, np.full(10, 10)).tolist() == (x**10).tolist()
+
+
 def test_doubles_near_a_tie_round_as_numpys_do() -> None:
     x = np.array([1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40])
     cases = [Case("cast", (float64,), d, {"dtype": d}) for d in (float16, bfloat16)]
@@ -234,3 +248,12 @@ def test_vectors_are_taken_lane_by_lane(name: str) -> None:
             f.store(value, f.params[-1])
         f.ret()
     parse(str(m), host())
+
+
+def test_complex_products_round_every_step(rng: np.random.Generator) -> None:
+    """NumPy's vector loops fuse some of these steps where the machine can, its scalar loops do not."""
+    x, y = (rng.normal(size=50) + 1j * rng.normal(size=50) for _ in "xy")
+    (product,) = compile_loops([Case("multiply", (complex128, complex128), complex128)])
+    got = product(x, y)
+    assert got.real.tolist() == (x.real * y.real - x.imag * y.imag).tolist()
+    assert got.imag.tolist() == (x.real * y.imag + x.imag * y.real).tolist()

@@ -106,7 +106,10 @@ def fmod(cell: Cell, x: Lane, y: Lane) -> Lane:
 
 
 def power(cell: Cell, x: Lane, y: Lane) -> Lane:
-    """By squaring, all bits of the exponent."""
+    """By squaring, all bits of the exponent, or those it has where it is a literal."""
+    exponent = y.literal
+    if exponent is not None and exponent >= 0:
+        return _known_power(x, exponent)
     result = (y & 1).ne(0).where(x, 1)
     base = x
     for k in range(1, x.bits - cell.signed):
@@ -116,6 +119,17 @@ def power(cell: Cell, x: Lane, y: Lane) -> Lane:
         odd = (y & 1).ne(0).where(-1, x.lit(1))
         inverse = x.eq(1).where(1, x.eq(-1).where(odd, 0))
         result = y.slt(0).where(inverse, result)
+    return result
+
+
+def _known_power(x: Lane, exponent: int) -> Lane:
+    result, base = x.lit(1), x
+    while exponent:
+        if exponent & 1:
+            result = base if result.literal == 1 else result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
     return result
 
 
