@@ -17,7 +17,7 @@ from broadloom.frontend import shapes
 from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, known_dtype, promote
 from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d
-from broadloom.frontend.ufuncs import as_out, deliver
+from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.symbolic import Size, sub
@@ -38,7 +38,8 @@ def rows(r: Recorder, x: ArrayHandle, axis: int) -> list[ArrayHandle]:
     n = x.shape[axis]
     if not isinstance(n, int):
         raise Unsupported("going through an axis of symbolic size", "compile with static sizes or write array code")
-    return [shapes.drop_axes(r, shapes.cut(r, x, axis, i, 1), [axis]) for i in range(n)]
+    views = [shapes.drop_axes(r, shapes.cut(r, x, axis, i, 1), [axis]) for i in range(n)]
+    return [scalar(r, v) for v in views]
 
 
 def common_dtype(arrays: Sequence[ArrayHandle], dtype: object, casting: object) -> DType:
@@ -253,8 +254,8 @@ def np_unstack(r: Recorder, x: object, /, *, axis: object = 0) -> tuple[ArrayHan
 def np_repeat(r: Recorder, a: object, repeats: object, axis: object = None) -> ArrayHandle:
     """`numpy.repeat`."""
     x = as_array(r, a)
-    if axis is None:
-        x, axis = shapes.reshape(r, x, (shapes.count(x.shape),)), 0
+    if axis is None or x.ndim == 0:
+        x, axis = shapes.reshape(r, x, (shapes.count(x.shape),)), axis or 0
     where = shapes.axis_from_end(axis, x.ndim)
     if is_symbolic(repeats) and isinstance(repeats, ArrayHandle):
         raise Unsupported("np.repeat by an array: the size of the result depends on data", "repeat by a constant")

@@ -25,6 +25,7 @@ from broadloom.frontend.operands import (
     known_dtype,
     lift,
     operand,
+    result_dtype,
 )
 from broadloom.frontend.reductions import np_any
 from broadloom.frontend.shaping import array_of, converted, np_diagonal, order_of, permuted
@@ -240,8 +241,8 @@ def np_linspace(
     div = sub(n, 1) if endpoint else n
     if not isinstance(div, int) and shapes.same(r, div, 0):
         div = 0
-    low, high = (apply(r, np.multiply, as_array(r, x), 1.0) for x in (start, stop))
-    computed = known_dtype(np.result_type(low.dtype.numpy, high.dtype.numpy, float(3)))
+    low, high = as_array(r, start), as_array(r, stop)
+    computed = result_dtype(r, start, stop, 0.0)
     final = computed if dtype is None else known_dtype(dtype)
     delta = call(r, "subtract", cast(r, high, computed), cast(r, low, computed))
     scalars = delta.ndim == 0
@@ -256,7 +257,7 @@ def np_linspace(
         zero = zero if scalars else np_any(r, zero)
         by_step = call(r, "multiply", y, step)
         y = call(r, "where", zero, call(r, "multiply", call(r, "divide", y, divisor), delta), by_step)
-    y = call(r, "add", y, cast(r, low, computed))
+    y = cast(r, apply(r, np.add, y, low), computed)
     if endpoint and decide_more_than_one(r, n):
         last = shapes.expand(r, cast(r, high, y.dtype), y.shape[1:])
         r.write(shapes.cut(r, y, 0, sub(n, 1), 1), shapes.insert_axes(r, last, 0))

@@ -14,6 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
+from broadloom.frontend.creation import full_like
 from broadloom.frontend.operands import (
     as_array,
     call,
@@ -26,11 +27,11 @@ from broadloom.frontend.operands import (
     result_dtype,
 )
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
-from broadloom.frontend.shaping import array_of
-from broadloom.frontend.ufuncs import apply, as_out, deliver, scalar
+from broadloom.frontend.shaping import array_of, np_imag
+from broadloom.frontend.ufuncs import apply, as_out, deliver, full, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
-from broadloom.symbolic import Expr, sub
+from broadloom.symbolic import Expr, smax, sub
 
 
 def np_where(r: Recorder, condition: object, x: object = NO_VALUE, y: object = NO_VALUE, /) -> ArrayHandle:
@@ -61,7 +62,7 @@ def np_select(
     choices = [lift(r, operand(r, c), d) for c in choicelist]
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         result = call(r, "where", condition, choice, result)
-    return result
+    return r.copy(result, "C")
 
 
 def np_choose(r: Recorder, a: object, choices: object, out: object = None, mode: str = "raise") -> ArrayHandle:
@@ -158,9 +159,10 @@ def np_nan_to_num(
 ) -> ArrayHandle:
     """`numpy.nan_to_num`."""
     a = as_array(r, x)
+    result = r.copy(a)  # NumPy fills a copy
     if a.dtype.kind == "c":
-        raise Unsupported("np.nan_to_num of complex numbers", "treat the parts apart")
-    result = r.copy(a)
+        parts = [np_nan_to_num(r, call(r, part, a), True, nan, posinf, neginf) for part in ("real", "imag")]
+        r.write(result, call(r, "complex", *parts))
     if a.dtype.kind == "f":
         info = np.finfo(a.dtype.numpy) if a.dtype is not dtypes.bfloat16 else None
         if info is None:
@@ -172,7 +174,7 @@ def np_nan_to_num(
             (call(r, "equal", a, constant(r, -math.inf, a.dtype)), info.min if neginf is None else neginf),
         ):
             replaced = call(r, "where", test, lift(r, operand(r, value), a.dtype), replaced)
-        result = replaced
+        r.write(result, shapes.expand(r, replaced, result.shape))
     if not copy and isinstance(x, ArrayHandle) and not x.numpy_scalar:
         r.write(x, result)
         return x
@@ -182,10 +184,11 @@ def np_nan_to_num(
 def np_angle(r: Recorder, z: object, deg: bool = False) -> ArrayHandle:
     """`numpy.angle`."""
     x = as_array(r, z)
+    im: ArrayHandle | int
     if x.dtype.kind == "c":
         re, im = call(r, "real", x), call(r, "imag", x)
     else:
-        re, im = x, constant(r, 0, x.dtype)
+        re, im = x, 0
     result = apply(r, np.arctan2, im, re)
     return apply(r, np.multiply, result, 180 / math.pi) if deg else result
 
@@ -229,14 +232,15 @@ def np_isneginf(r: Recorder, x: object, out: object = None) -> ArrayHandle:
 
 def np_isreal(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.isreal`."""
-    a = as_array(r, x)
-    return apply(r, np.equal, call(r, "imag", a), 0)
+    return apply(r, np.equal, np_imag(r, as_array(r, x)), 0)
 
 
 def np_iscomplex(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.iscomplex`."""
     a = as_array(r, x)
-    return apply(r, np.not_equal, call(r, "imag", a), 0)
+    if a.dtype.kind == "c":
+        return apply(r, np.not_equal, np_imag(r, a), 0)
+    return scalar(r, full(r, a.shape, False, dtypes.bool_))
 
 
 # ---- differences -----------------------------------------------------------------------------------------------------
@@ -255,12 +259,14 @@ def np_diff(
     x = _with_ends(r, x, where, prepend, append)
     u = np.not_equal if x.dtype is dtypes.bool_ else np.subtract
     for _ in range(n):
-        size = x.shape[where]
-        if isinstance(size, int) and size == 0:
-            raise Unsupported("np.diff of nothing", "check the size before")
-        m = sub(size, 1)
-        x = apply(r, u, shapes.cut(r, x, where, 1, m), shapes.cut(r, x, where, 0, m))
+        x = apply(r, u, *_neighbours(r, x, where))
     return x
+
+
+def _neighbours(r: Recorder, x: ArrayHandle, where: int) -> tuple[ArrayHandle, ArrayHandle]:
+    """`x[1:]` and `x[:-1]` along an axis."""
+    m = smax(sub(x.shape[where], 1), 0)
+    return shapes.cut(r, x, where, 0 if m == 0 else 1, m), shapes.cut(r, x, where, 0, m)
 
 
 def _with_ends(r: Recorder, x: ArrayHandle, where: int, prepend: object, append: object) -> ArrayHandle:
@@ -328,7 +334,9 @@ def _gradient_along(r: Recorder, x: ArrayHandle, axis: int, h: object, edge_orde
         first = _combination(r, h, ((-1.5, at(0)), (2.0, at(1)), (-0.5, at(2))))
         last = _combination(r, h, ((0.5, at(-3)), (-2.0, at(-2)), (1.5, at(-1))))
     parts = [cast(r, p, x.dtype) for p in (first, inner, last)]
-    return call(r, "concat", *parts, axis=axis - x.ndim)
+    result = full_like(r, x, 0, None, "K", None)
+    r.write(result, call(r, "concat", *parts, axis=axis - x.ndim))
+    return result
 
 
 def _combination(r: Recorder, h: object, terms: Sequence[tuple[float, ArrayHandle]]) -> ArrayHandle:
@@ -351,8 +359,7 @@ def np_trapezoid(r: Recorder, y: object, x: object = None, dx: object = 1.0, axi
             width = shapes.reshape(r, width, (*width.shape, *(1,) * (-1 - where)))
         else:
             width = np_diff(r, points, axis=where)
-    m = sub(values.shape[where], 1)
-    pairs = apply(r, np.add, shapes.cut(r, values, where, 1, m), shapes.cut(r, values, where, 0, m))
+    pairs = apply(r, np.add, *_neighbours(r, values, where))
     return np_sum(r, apply(r, np.divide, apply(r, np.multiply, width, pairs), 2.0), where)
 
 
@@ -404,7 +411,7 @@ def np_cov(
     if x.dtype.kind == "c":
         transposed = call(r, "conj", transposed)
     product = call(r, "matmul", centered, transposed)
-    factor = apply(r, np.subtract, cast(r, from_size(r, n), dtypes.float64), degrees)
+    factor = apply(r, np.maximum, apply(r, np.subtract, cast(r, from_size(r, n), dtypes.float64), degrees), 0.0)
     product = apply(r, np.multiply, product, apply(r, np.true_divide, 1, factor))
     gone = [i for i, s in enumerate(product.shape) if s == 1]
     return shapes.drop_axes(r, product, gone) if gone else product

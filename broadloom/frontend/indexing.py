@@ -30,7 +30,7 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.selection import select
 from broadloom.frontend.shapes import decide
-from broadloom.frontend.ufuncs import as_mask
+from broadloom.frontend.ufuncs import as_mask, full
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
@@ -337,7 +337,11 @@ def shapes_ndim(indices: Sequence[ArrayHandle]) -> int:
 
 
 def _gather(r: Recorder, x: ArrayHandle, indices: Sequence[ArrayHandle], axes: Sequence[int]) -> ArrayHandle:
-    """Index dims first, then the axes that are left."""
+    """Index dims first, then the axes that are left. Without index elements nothing is read, so nothing is checked."""
+    index_shape = shapes.broadcast_shapes(r, *(i.shape for i in indices))
+    if 0 in index_shape:
+        rest = tuple(s for i, s in enumerate(x.shape) if i not in axes)
+        return full(r, (*index_shape, *rest), 0, x.dtype)
     result: ArrayHandle = call(r, "gather", x, *indices, axes=tuple(a - x.ndim for a in axes), core=x.ndim)
     return result
 
@@ -435,6 +439,9 @@ def scatter(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle, 
     n = shapes_ndim(indices)
     index_shape = shapes.broadcast_shapes(r, *(i.shape for i in indices))
     rest = tuple(s for i, s in enumerate(base.shape) if i not in axes)
+    if 0 in index_shape:
+        fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
+        return
     v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
     v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
     axes_from_end = tuple(a - base.ndim for a in axes)
@@ -471,10 +478,13 @@ def take(
     x, index = as_array(r, a), as_array(r, indices)
     if out is not None:
         raise Unsupported("np.take with out=", "assign the result: out[...] = np.take(...)")
+    if isinstance(indices, list) and not indices:
+        index = cast(r, index, dtypes.int64)
     if index.dtype.kind not in "ui":
         raise plain_numpy_raises("np.take needs integer indices")
-    if axis is None:
-        x, where = shapes.reshape(r, x, (shapes.count(x.shape),)), -1
+    if axis is None or x.ndim == 0:
+        x = shapes.reshape(r, x, (shapes.count(x.shape),))
+        where = shapes.axis_from_end(axis or 0, 1)
     else:
         where = shapes.axis_from_end(axis, x.ndim)
     if mode != "raise":

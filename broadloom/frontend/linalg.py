@@ -123,10 +123,15 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
 
 
 def _scaled(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
-    """A product with a number: NumPy gives it to BLAS, whose result is in C order, where BLAS has the dtype."""
+    """A product with a number. Where BLAS has the dtype, NumPy adds multiples of x to zeros: the result is in C order,
+    -0.0 becomes 0.0, and nothing is added for a factor of zero."""
     product = apply(r, np.multiply, x, y)
-    in_blas = product.dtype.is_inexact and product.dtype.bits > 16
-    return r.copy(product, "C") if in_blas and product.ndim else product
+    if not (product.dtype.is_inexact and product.dtype.bits > 16 and 0 < product.ndim <= 2):
+        return product
+    zero = constant(r, 0, product.dtype)
+    factor = x if x.ndim == 0 else y
+    added = call(r, "add", zero, product)
+    return r.copy(call(r, "where", call(r, "equal", factor, zero), zero, added), "C")
 
 
 def np_inner(r: Recorder, a: object, b: object, /) -> ArrayHandle:

@@ -123,7 +123,7 @@ def loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: t
     if u in COMPARISONS and first is not args[1].dtype:
         return _compare_signs_apart(r, u, *args)
     if (u in UNCHANGED_ON_INTEGERS and first.kind in "bui") or (u is np.absolute and first.kind in "bu"):
-        return r.copy(args[0])
+        return unchanged(r, args[0])
     if u in (np.isnan, np.isinf) and first.kind in "bui":
         return call(r, "not_equal", args[0], args[0])
     if u is np.isfinite and first.kind in "bui":
@@ -134,6 +134,13 @@ def loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: t
         raise Unsupported(f"np.{u.__name__} is not captured", "call it outside the compiled function")
     result = call(r, name, *args)
     return cast(r, result, loop_dtypes[-1]) if isinstance(result, ArrayHandle) else result
+
+
+def unchanged(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    """The values of `x` as a ufunc would return them: a fresh array in the iterator's order."""
+    if x.dtype is dtypes.bool_:
+        return call(r, "not_equal", x, constant(r, False))
+    return call(r, "positive", x)
 
 
 def _compare_signs_apart(r: Recorder, u: np.ufunc, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:

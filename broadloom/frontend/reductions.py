@@ -19,7 +19,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.loops import OPS
+from broadloom.frontend.loops import OPS, unchanged
 from broadloom.frontend.operands import (
     as_array,
     call,
@@ -77,7 +77,8 @@ def reduce_with(
 ) -> ArrayHandle:
     """`u.reduce(a, ...)`, where the op `op` is that reduction."""
     x = as_array(r, a)
-    axes = shapes.axes_from_end(axis, x.ndim)
+    # NumPy lets axis 0 and -1 pass for a 0-d array, here and in no other place.
+    axes = () if x.ndim == 0 and axis in (0, -1) else shapes.axes_from_end(axis, x.ndim)
     target = as_out(out)
     has_identity = u.identity is not None
     if dtype is not None:
@@ -94,7 +95,7 @@ def reduce_with(
     elif not has_identity and not _is_given(initial):
         _require_elements(r, x, axes, f"{op} without initial")
     if not axes:
-        result = as_bool(r, x) if truth else r.copy(x)
+        result = as_bool(r, x) if truth else unchanged(r, x)
     elif _is_given(initial) and not has_identity:
         result = _extreme_of_maybe_empty(r, op, x, axes, _truth(keepdims), initial)
     else:
@@ -111,7 +112,7 @@ def reduce_with(
 
 def as_bool(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """The truth of each element, as a fresh array."""
-    return call(r, "not_equal", x, constant(r, 0, x.dtype)) if x.dtype is not dtypes.bool_ else r.copy(x)
+    return call(r, "not_equal", x, constant(r, 0, x.dtype))
 
 
 def _masked(r: Recorder, u: np.ufunc, x: ArrayHandle, where: object, initial: object) -> ArrayHandle:
@@ -290,12 +291,10 @@ def _spread(
     if not isinstance(degrees, (int, float)):
         raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
     x = cast(r, x, computed)
-    if _is_given(mean) or (where is not NO_VALUE and where is not True):
+    if _is_given(mean) or (where is not NO_VALUE and where is not True) or not axes:
         result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
-    elif axes:
-        result = call(r, op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
     else:
-        raise Unsupported(f"np.{op} over no axis", "give an axis")
+        result = call(r, op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
     return deliver(r, cast(r, result, final), as_out(out), casting="unsafe")
 
 
@@ -370,7 +369,7 @@ np_argmax, np_argmin = _arg_extreme("argmax"), _arg_extreme("argmin")
 def np_count_nonzero(r: Recorder, a: object, axis: object = None, *, keepdims: object = False) -> ArrayHandle:
     """`numpy.count_nonzero`; an integer scalar when no axis is left."""
     x = as_array(r, a)
-    axes = shapes.axes_from_end(axis, x.ndim)
+    axes = () if x.ndim == 0 and axis in (0, -1) else shapes.axes_from_end(axis, x.ndim)
     if not axes:
         return deliver(r, cast(r, as_bool(r, x), dtypes.int64), None)
     return deliver(r, call(r, "count_nonzero", x, axes=axes, keepdims=_truth(keepdims)), None)
@@ -428,12 +427,15 @@ def np_logsumexp(r: Recorder, x: ArrayHandle, axes: tuple[int, ...], keepdims: b
 # ---- nan-functions -------------------------------------------------------------------------------------------------
 
 
-def _without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
+def without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
+    """The array with its nans replaced, and where they were; the array itself if it can have none."""
     x = as_array(r, a)
     if x.dtype.kind not in "fc":
         return x, None
     missing = call(r, "isnan", x)
-    return call(r, "where", missing, constant(r, replacement, x.dtype), x), missing
+    filled = r.copy(x)  # NumPy fills a copy, whose memory order the result follows
+    r.write(filled, call(r, "where", missing, constant(r, replacement, x.dtype), x))
+    return filled, missing
 
 
 def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
@@ -447,7 +449,7 @@ def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[...,
         initial: object = NO_VALUE,
         where: object = NO_VALUE,
     ) -> ArrayHandle:
-        x, _ = _without_nans(r, a, neutral)
+        x, _ = without_nans(r, a, neutral)
         return plain(r, x, axis, dtype, out, keepdims, initial, where)
 
     return run
@@ -473,7 +475,7 @@ def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -
             raise Unsupported("a nan-extreme of complex numbers", "use the absolute values")
         if x.dtype.kind != "f":
             return plain(r, x, axis, out, keepdims)
-        filled, missing = _without_nans(r, x, worst)
+        filled, missing = without_nans(r, x, worst)
         result = plain(r, filled, axis, None, keepdims)
         nothing = np_all(r, missing, axis, None, keepdims)
         result = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
@@ -496,13 +498,16 @@ def np_nanmean(
     where: object = NO_VALUE,
 ) -> ArrayHandle:
     """`numpy.nanmean`."""
-    x, missing = _without_nans(r, a, 0)
+    x, missing = without_nans(r, a, 0)
     if missing is None:
         return np_mean(r, x, axis, dtype, out, keepdims, where=where)
     present = call(r, "logical_not", missing)
     n = np_sum(r, present, axis, np.intp, None, keepdims, where=where)
     total = np_sum(r, x, axis, dtype, None, keepdims, where=where)
     result = call(r, "divide", total, cast(r, n, total.dtype))
+    if out is None and total.ndim:
+        r.write(total, result)  # NumPy divides in place
+        return total
     return deliver(r, result, as_out(out), casting="unsafe")
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from broadloom.frontend import shapes
 from broadloom.frontend.creation import full_like
-from broadloom.frontend.operands import as_array, call, constant, known_dtype
-from broadloom.frontend.reductions import accumulator
+from broadloom.frontend.operands import as_array, call, known_dtype
+from broadloom.frontend.reductions import accumulator, without_nans
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -48,10 +48,7 @@ np_cumsum, np_cumprod = _cumulative(np.add), _cumulative(np.multiply)
 
 def _nan_cumulative(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
     def run(r: Recorder, a: object, axis: object = None, dtype: object = None, out: object = None) -> ArrayHandle:
-        x = as_array(r, a)
-        if x.dtype.kind in "fc":
-            x = call(r, "where", call(r, "isnan", x), constant(r, neutral, x.dtype), x)
-        return plain(r, x, axis, dtype, out)
+        return plain(r, without_nans(r, a, neutral)[0], axis, dtype, out)
 
     return run
 

@@ -272,7 +272,8 @@ def np_broadcast_arrays(r: Recorder, *args: object, subok: bool = False) -> tupl
 def np_flip(r: Recorder, m: object, axis: object = None) -> ArrayHandle:
     """`numpy.flip`: a view."""
     x = array_of(r, m)
-    return reversed_along(r, x, shapes.axes_from_end(axis, x.ndim))
+    axes = shapes.axes_from_end(axis, x.ndim)
+    return reversed_along(r, x, axes) if x.ndim else r.as_scalar(x)
 
 
 def reversed_along(r: Recorder, x: ArrayHandle, axes: Sequence[int]) -> ArrayHandle:
