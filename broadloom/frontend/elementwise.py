@@ -27,7 +27,7 @@ from broadloom.frontend.operands import (
     result_dtype,
 )
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
-from broadloom.frontend.shaping import array_of, np_imag
+from broadloom.frontend.shaping import array_of, np_diagonal, np_imag
 from broadloom.frontend.ufuncs import apply, as_out, deliver, full, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
@@ -140,7 +140,9 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
         raise Unsupported("np.round of integers to tens", "divide, round and multiply yourself")
     if x.dtype.kind == "c":
         parts = [np_round(r, call(r, part, x), decimals) for part in ("real", "imag")]
-        return deliver(r, call(r, "complex", *parts), target)
+        result = r.copy(x)  # NumPy rounds the parts of a copy
+        r.write(result, call(r, "complex", *parts))
+        return deliver(r, result, target)
     if decimals == 0:
         return deliver(r, call(r, "round", x), target)
     power = 10.0 ** abs(int(decimals))
@@ -415,3 +417,16 @@ def np_cov(
     product = apply(r, np.multiply, product, apply(r, np.true_divide, 1, factor))
     gone = [i for i, s in enumerate(product.shape) if s == 1]
     return shapes.drop_axes(r, product, gone) if gone else product
+
+
+def np_corrcoef(r: Recorder, x: object, y: object = None, rowvar: bool = True, *, dtype: object = None) -> ArrayHandle:
+    """`numpy.corrcoef` of one array."""
+    c = np_cov(r, x, y, rowvar, dtype=dtype)
+    if c.dtype.kind == "c":
+        raise Unsupported("np.corrcoef of complex numbers", "use np.cov")
+    if c.ndim == 0:
+        return apply(r, np.divide, c, c)
+    deviations = call(r, "sqrt", np_diagonal(r, c))
+    c = call(r, "divide", c, shapes.insert_axes(r, deviations, 1))
+    c = call(r, "divide", c, deviations)
+    return call(r, "clip", c, constant(r, -1, c.dtype), constant(r, 1, c.dtype))

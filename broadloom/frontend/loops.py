@@ -118,7 +118,10 @@ def loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: t
     """Run the loop of `u` for operands that have the loop's dtypes."""
     composed = COMPOSED.get(u)
     if composed is not None:
-        return composed(r, *args)
+        results = composed(r, *args)
+        if isinstance(results, tuple):
+            return tuple(r.arrange(x, args) for x in results)
+        return r.arrange(results, args)
     first = args[0].dtype
     if u in COMPARISONS and first is not args[1].dtype:
         return _compare_signs_apart(r, u, *args)

@@ -7,7 +7,7 @@ added to the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -125,3 +125,8 @@ def plain_only(function: Callable[..., Any]) -> Callable[..., Any]:
         raise Unsupported(f"np.{function.__name__} of a runtime value", "give it a dtype or a constant")
 
     return run
+
+
+def refused(function: Callable[..., Any], remedy: str, r: Recorder, *args: Any, **kwargs: Any) -> NoReturn:
+    """The refusal of a function for runtime values."""
+    raise Unsupported(f"np.{function.__name__} is not captured", remedy)

@@ -38,7 +38,7 @@ from broadloom.frontend import (
     ufuncs,
 )
 from broadloom.frontend.operands import is_symbolic, known_dtype
-from broadloom.frontend.refused import METHOD_REMEDIES, remedies
+from broadloom.frontend.refused import IMPURE, METHOD_REMEDIES, remedies
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 
@@ -289,6 +289,7 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.trapezoid: elementwise.np_trapezoid,
     np.polyval: elementwise.np_polyval,
     np.cov: elementwise.np_cov,
+    np.corrcoef: elementwise.np_corrcoef,
     # joining and taking apart
     np.concatenate: assembling.np_concatenate,
     np.stack: assembling.np_stack,
@@ -465,11 +466,17 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
 
 
 def entry_of(function: Any) -> Entry | None:
-    """The entry of a callable: of NumPy, or of `scipy.special` if the user has imported that."""
+    """The entry of a callable: of NumPy, or of `scipy.special` if the user has imported that.
+
+    A refused function that is pure has one as well: for constants it is NumPy's own, for runtime values it refuses.
+    """
     try:
         found = FUNCTIONS.get(function)
     except TypeError:  # not hashable, so not in the table
         return None
+    if found is None and function in REFUSED and REFUSED[function] not in IMPURE:
+        run = partial(queries.refused, function, REFUSED[function])
+        return Entry(f"np.{function.__name__}", run, function)
     name = special.name_of(function) if found is None else None
     if name in special.FUNCTIONS:
         return Entry(f"scipy.special.{name}", special.FUNCTIONS[name], function)

@@ -250,6 +250,13 @@ class Recorder:
         layout = orders.dense_layout(representatives(handle.shape), axes, handle.dtype.itemsize)
         return self._fresh(self.read(handle), layout)
 
+    def arrange(self, handle: ArrayHandle, operands: Sequence[ArrayHandle]) -> ArrayHandle:
+        """A fresh array of the handle's value, in the order in which one loop over `operands` would store it: for a
+        ufunc that is a composition of ops."""
+        shape = representatives(handle.shape)
+        order = orders.iterator_order(shape, [o.operand for o in operands])
+        return self._fresh(self.read(handle), orders.dense_layout(shape, order, handle.dtype.itemsize))
+
     def as_scalar(self, handle: ArrayHandle) -> ArrayHandle:
         """The current value of a 0-d handle as a NumPy scalar: no later write is seen through it."""
         if handle.ndim:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.dtypes import DType, from_numpy
-from broadloom.frontend import ATTRIBUTES, FUNCTIONS, METHODS, Unsupported, getitem, setitem, ufunc_method
+from broadloom.frontend import ATTRIBUTES, FUNCTIONS, METHODS, Unsupported, entry_of, getitem, setitem, ufunc_method
 from broadloom.graph.interpret import interpret
 from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import ArrayHandle, Place, Recorder, WeakScalar
@@ -147,7 +147,7 @@ class Function:
     real: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        entry = FUNCTIONS.get(self.real)
+        entry = entry_of(self.real)
         if entry is None:
             raise Unsupported(f"{self.real} is not in the table")
         return call(self.r, entry, *args, **kwargs)

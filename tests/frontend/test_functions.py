@@ -137,6 +137,8 @@ FORMULAS = {
     "trapezoid": lambda np, x, y: (np.trapezoid(x), np.trapezoid(x, dx=0.5, axis=0), np.trapezoid(x, x[0])),
     "polyval": lambda np, x, y: (np.polyval([1, 2, 3], x), np.polyval([1.5, 0], x), np.polyval(x[0], y)),
     "cov": lambda np, x, y: (np.cov(x), np.cov(x, rowvar=False), np.cov(x[0], ddof=0), np.cov(x, bias=True)),
+    "corrcoef": lambda np, x, y: (np.corrcoef(x), np.corrcoef(x[0]), np.corrcoef(y, rowvar=False)),
+    "windows": lambda np, x, y: (x * np.hanning(4), np.sort([3, 1, 2]) + x[:, 0], x[np.tril_indices(3, 0, 4)]),
     "cumulative": lambda np, x, y: x.cumsum() / np.arange(1, 13),
     "softmax": lambda np, x, y: (
         np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)
@@ -154,7 +156,7 @@ FORMULAS = {
 def test_formula(name: str) -> None:
     x = np.array([[-1.75, 2.5, 0.0, 1.26], [3.2, -0.5, 1.0, 7.125], [2.5, 3.5, -4.5, 15.0]])
     y = np.abs(x[::-1]) + 0.25
-    approximate = ("polyval", "cov", "softmax", "mean-by-len", "matmul-operator", "trapezoid")
+    approximate = ("polyval", "cov", "corrcoef", "softmax", "mean-by-len", "matmul-operator", "trapezoid")
     check(FORMULAS[name], x, y, exact=name not in approximate)
 
 
