@@ -53,7 +53,7 @@ class _Walk:
 
     def __init__(self, module: str, with_globals: bool) -> None:
         self.module, self.with_globals = module, with_globals
-        self.seen: set[int] = set()
+        self.seen: dict[int, Any] = {}  # by id, and kept alive, so that no id is used twice
 
     def of_class(self, cls: type) -> Iterator[str]:
         for base in cls.__mro__[1:]:
@@ -74,7 +74,7 @@ class _Walk:
         if id(value) in self.seen:
             yield "seen"
             return
-        self.seen.add(id(value))
+        self.seen[id(value)] = value
         if isinstance(value, tuple | list | frozenset | set | dict):
             yield type(value).__name__
             ordered = sorted(value, key=repr) if isinstance(value, frozenset | set) else value
