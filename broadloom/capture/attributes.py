@@ -19,7 +19,7 @@ import numpy as np
 
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward
-from broadloom.capture.containers import check_mutable, is_constant
+from broadloom.capture.containers import is_constant
 from broadloom.capture.context import Context
 from broadloom.capture.guards import IdentityGuard, PresenceGuard
 from broadloom.capture.inputs import realise
@@ -417,6 +417,17 @@ def _of_function(c: Context, v: FunctionValue, name: str) -> Value:
 # ---- setting --------------------------------------------------------------------------------------------------------
 
 
+def _stays(c: Context, v: InstanceValue, name: str, value: Value) -> bool:
+    """Whether an assignment ends `self.w += ...` of an array, which has been written in place and is there."""
+    if not isinstance(value, ArrayHandle) or value.numpy_scalar:
+        return False
+    entry = class_entry(v, name)
+    intercepted = isinstance(class_entry(v, "__setattr__"), types.FunctionType) or (
+        entry is not MISSING and _is_data_descriptor(entry) and not isinstance(entry, types.MemberDescriptorType)
+    )
+    return not intercepted and realise(c, find_attribute(c, v, name)) is value
+
+
 def set_attribute(c: Context, v: Value, name: str, value: Value) -> None:
     """`v.name = value`, for instances that the program made."""
     v = realise(c, v)
@@ -431,8 +442,8 @@ def set_attribute(c: Context, v: Value, name: str, value: Value) -> None:
         c.refuse(
             Code.UNSUPPORTED_PYTHON, f"{v.type.__name__}.{name} = ...", "the class intercepts it", "use a plain class"
         )
-    if isinstance(v, ListValue | DictValue):
-        check_mutable(c, v, f".{name} =")
+    if isinstance(v, InstanceValue) and _stays(c, v, name, realise(c, value)):
+        return
     c.refuse(
         Code.EXTERNAL_MUTATION,
         f"{describe(v)}.{name} = ...",

@@ -15,7 +15,7 @@ import numpy as np
 
 from broadloom.capture import numbers
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import Context
+from broadloom.capture.context import MAX_CALLS, Context, Scalar
 from broadloom.capture.inputs import realise
 from broadloom.capture.values import (
     DictValue,
@@ -107,10 +107,21 @@ def describe(v: Value) -> str:
 
 def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call an entry of the frontend."""
+    c.calls += 1
+    if c.calls > MAX_CALLS:
+        c.refuse(
+            Code.TOO_LONG,
+            name,
+            f"more than {MAX_CALLS} calls of NumPy were followed",
+            "loops are unrolled: make the trip count smaller, or use array operations",
+        )
     outs = [outward(c, a) for a in args]
     named = {k: outward(c, a) for k, a in kwargs.items()}
     try:
-        return inward(entry(c.recorder, *outs, **named))
+        result = entry(c.recorder, *outs, **named)
+        if c.scalars and isinstance(result, ArrayHandle) and result.numpy_scalar:
+            _follow_scalar(c, entry, outs, named, result)
+        return inward(result)
     except REFUSALS as error:
         first = error
     except TypeError as error:
@@ -133,6 +144,26 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     )
 
 
+def _follow_scalar(c: Context, entry: Any, args: list[Any], kwargs: dict[str, Any], result: ArrayHandle) -> None:
+    """Note what a NumPy scalar is that was computed from scalar arguments alone, in case its value is needed."""
+    function = getattr(entry, "numpy", None)
+    values = [*args, *kwargs.values()]
+    handles = [v for v in values if isinstance(v, ArrayHandle)]
+    if function is None or not handles or not all(h in c.scalars for h in handles):
+        return
+    if not all(isinstance(v, ArrayHandle | np.generic | int | float | complex | str | type | None) for v in values):
+        return
+    known = {k: c.scalars[v].value if isinstance(v, ArrayHandle) else v for k, v in kwargs.items()}
+    try:
+        with np.errstate(all="ignore"):
+            value = function(*(c.scalars[v].value if isinstance(v, ArrayHandle) else v for v in args), **known)
+    except (TypeError, ValueError, ArithmeticError):
+        return  # a graph of it exists all the same
+    if isinstance(value, np.generic) and value.dtype == result.dtype.numpy:
+        roots = dict.fromkeys(root for h in handles for root in c.scalars[h].roots)
+        c.scalars[result] = Scalar(value, tuple(roots))
+
+
 def _raised_inside(error: TypeError) -> bool:
     """Whether the error comes from within the entry rather than from binding its arguments."""
     trace = error.__traceback__
@@ -150,4 +181,7 @@ def _constants(c: Context, v: Value) -> Any:
             return slice(*(_constants(c, realise(c, i)) for i in (start, stop, step)))
     if isinstance(v, Expr) or (isinstance(v, Number) and v.value is not None):
         return numbers.constant(c, v)
+    if isinstance(v, ArrayHandle):
+        scalar = c.constant_scalar(v)
+        return v if scalar is None else scalar
     return outward(c, v)

@@ -44,7 +44,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.frontend.table import FUNCTIONS
-from broadloom.graph.storage import ArrayHandle, WeakScalar
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, gt, lt
 
 Builtin = Callable[..., Value]  # (context, *arguments, **keywords)
@@ -60,9 +60,7 @@ def _float(c: Context, v: Value = 0.0) -> Value:
         x = _single(c, v, "float")
         if x.dtype.kind == "c":
             c.raises("float(array)", "TypeError: complex to float")
-        return Number(
-            WeakScalar(x if x.dtype is dtypes.float64 else c.recorder.op("cast", x, dtype=dtypes.float64), "f")
-        )
+        return methods.python_number(c, x, dtypes.float64, "f")
     return numbers.to_float(c, v) if isinstance(v, Number | Expr) else _convert(c, float, v)
 
 
@@ -70,8 +68,7 @@ def _complex(c: Context, *parts: Value) -> Value:
     values = [realise(c, p) for p in parts]
     if len(values) == 1 and isinstance(values[0], ArrayHandle):
         x = _single(c, values[0], "complex")
-        wide = x if x.dtype is dtypes.complex128 else c.recorder.op("cast", x, dtype=dtypes.complex128)
-        return Number(WeakScalar(wide, "c"))
+        return methods.python_number(c, x, dtypes.complex128, "c")
     return _convert(c, complex, *values)
 
 
@@ -81,9 +78,11 @@ def _int(c: Context, v: Value = 0, *base: Value) -> Value:
         return v
     if isinstance(v, ArrayHandle):
         x = _single(c, v, "int")
+        if x in c.scalars:
+            return _convert(c, int, x)
         if x.dtype.kind not in "bi" and x.dtype not in (dtypes.uint8, dtypes.uint16, dtypes.uint32):
             _data(c, "int(array)", "NumPy raises or gives a large int for some values")
-        return Number(WeakScalar(x if x.dtype is dtypes.int64 else c.recorder.op("cast", x, dtype=dtypes.int64), "i"))
+        return methods.python_number(c, x, dtypes.int64, "i")
     return _convert(c, int, v, *base)
 
 

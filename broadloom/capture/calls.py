@@ -294,7 +294,8 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
     made = InstanceValue(x, None, None, {}, v.source)
     plain_class = (
         v.source is not None
-        and type(x) is type
+        and type(x).__call__ is type.__call__
+        and not getattr(x, "__abstractmethods__", None)
         and x.__new__ is object.__new__
         and isinstance(class_entry(made, "__getattribute__"), types.WrapperDescriptorType)
         and all(k.__module__ == "builtins" or k.__flags__ & HEAP_TYPE for k in x.__mro__)

@@ -106,6 +106,8 @@ def constant_key(c: Context, key: Value) -> Any:
         return tuple(constant_key(c, k) for k in key.items)
     if isinstance(key, ObjectValue) and isinstance(key.object, type | np.dtype):
         return key.object
+    if isinstance(key, ArrayHandle) and key in c.scalars:
+        return c.constant_scalar(key)
     if isinstance(key, FunctionValue) and key.object is not None:
         return key.object
     if is_constant(key):
@@ -134,6 +136,9 @@ def plain(c: Context, v: Value) -> Any:
     if is_constant(v):
         return v
     if isinstance(v, ArrayHandle):
+        scalar = c.constant_scalar(v)
+        if scalar is not None:
+            return scalar
         c.refuse(
             Code.DATA_DEPENDENT,
             f"the value of a {describe(v)}",

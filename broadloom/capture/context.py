@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from broadloom.capture.breaks import Break, CaptureBreak, Code
-from broadloom.capture.guards import Guard, SizeTerm, Term
+from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
 from broadloom.capture.sources import Source
 from broadloom.capture.values import Number
 from broadloom.errors import Location
@@ -27,6 +27,7 @@ from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbol
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
 MAX_STEPS = 1_000_000
+MAX_CALLS = 20_000  # of NumPy functions
 MAX_DEPTH = 100
 LARGEST_INT = 2**31 - 1  # of a symbolic Python int: so that what is computed from it stays within int64
 
@@ -73,6 +74,14 @@ class ArrayInput:
     location: Location | None
 
 
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """What a NumPy scalar is in this call, and the arguments that it comes from."""
+
+    value: np.generic
+    roots: tuple[tuple[Source, np.generic], ...]
+
+
 class Context:
     """See the module docstring."""
 
@@ -94,8 +103,10 @@ class Context:
         self.observed: dict[Source, int] = {}
         self.arrays: dict[int, ArrayInput] = {}  # by the id of the array, which the caller keeps alive
         self.realised: dict[Source, Any] = {}
+        self.scalars: dict[ArrayHandle, Scalar] = {}  # NumPy scalars that were arguments, and what comes of them
         self.fresh_dicts: set[Source] = set()  # `**kwargs`: dicts that belong to the call
         self.steps = 0
+        self.calls = 0
         self.depth = 0
         self._location: Location | None = None
         self._known_guards: set[Guard] = set()
@@ -171,6 +182,16 @@ class Context:
         for symbol in sorted(free_symbols(size), key=lambda s: s.name):
             self.decide(eq(symbol, self.env.hint(symbol)))
         return value
+
+    def constant_scalar(self, handle: ArrayHandle) -> np.generic | None:
+        """The value of a NumPy scalar that was an argument, or was computed from such alone, which are thereby
+        specialised; None for other handles."""
+        known = self.scalars.get(handle)
+        if known is None:
+            return None
+        for source, value in known.roots:
+            self.guard(ConstantGuard(source, value))
+        return known.value
 
     def size_term(self, size: int | Expr) -> Term:
         """A symbolic int as guards compute it."""

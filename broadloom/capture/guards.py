@@ -197,7 +197,7 @@ class IdentityGuard(Guard):
 
 @dataclass(frozen=True, slots=True)
 class ConstantGuard(Guard):
-    """An int, str, bool, None, bytes, float, complex, Ellipsis, or a set of these, of exactly this type and value:
+    """An int, str, bool, None, bytes, float, complex, Ellipsis, NumPy scalar or set of exactly this type and value:
     True, 1 and 1.0 differ, and so do 0.0 and -0.0; nan equals a nan of the same bits."""
 
     source: Source
@@ -523,6 +523,8 @@ def _pattern(value: object) -> tuple[type, object]:
         return float, struct.pack("<d", value)
     if type(value) is complex:
         return complex, struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, np.generic):
+        return type(value), value.tobytes()
     if type(value) is set or type(value) is frozenset:
         return type(value), frozenset(_pattern(e) for e in value)
     return type(value), value

@@ -21,7 +21,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import LARGEST_INT, ArrayInput, Context
+from broadloom.capture.context import LARGEST_INT, ArrayInput, Context, Scalar
 from broadloom.capture.guards import (
     ArrayGuard,
     CompareGuard,
@@ -163,6 +163,7 @@ def _numpy_scalar(c: Context, source: Source, x: np.generic) -> Value:
     c.guard(TypeGuard(source, type(x)))
     handle = c.recorder.scalar_input(c.input_name(source), dtype)
     handle.numpy_scalar = True
+    c.scalars[handle] = Scalar(x, ((source, x),))
     c.arguments.append(source)
     return handle
 

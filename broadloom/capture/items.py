@@ -9,7 +9,7 @@ length of its first axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -146,6 +146,9 @@ def python_index(c: Context, key: Value) -> Any:
     if isinstance(key, SliceValue):
         return slice(*(plain(c, part) for part in (key.start, key.stop, key.step)))
     if isinstance(key, ArrayHandle):
+        scalar = c.constant_scalar(key)
+        if scalar is not None:
+            return scalar
         c.refuse(
             Code.DATA_DEPENDENT,
             "an array element as the index into a Python sequence",
@@ -171,14 +174,18 @@ def store(c: Context, v: Value, key: Value, value: Value) -> None:
     v = realise(c, v)
     match v:
         case ListValue(items):
-            check_mutable(c, v, "item assignment")
             index = python_index(c, key)
+            if _is_there(c, value, lambda: _of_sequence(c, v, items, index)):
+                return
+            check_mutable(c, v, "item assignment")
             try:
                 items[index] = list(iterate(c, value)) if isinstance(index, slice) else value
             except (IndexError, TypeError, ValueError) as error:
                 c.raises(f"list[{index!r}] = ...", f"{type(error).__name__}: {error}")
             return
         case DictValue():
+            if _is_there(c, value, lambda: lookup(c, v, key)):
+                return
             check_mutable(c, v, "item assignment")
             v.items[constant_key(c, key)] = value
             return
@@ -198,6 +205,12 @@ def store(c: Context, v: Value, key: Value, value: Value) -> None:
     if isinstance(v, InstanceValue) and has_own(v, "__setitem__"):
         refuse_class(c, v, "item assignment")
     c.raises(f"{describe(v)}[...] = ...", "TypeError: object does not support item assignment")
+
+
+def _is_there(c: Context, value: Value, current: Callable[[], Value]) -> bool:
+    """Whether an assignment ends `owner[key] += ...` of an array, which has been written in place and is there."""
+    stored = realise(c, value)
+    return isinstance(stored, ArrayHandle) and not stored.numpy_scalar and realise(c, current()) is stored
 
 
 def _store_masked(c: Context, x: ArrayHandle, key: Value, value: MaskedValue) -> None:

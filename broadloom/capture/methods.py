@@ -9,7 +9,7 @@ called for real, on constants, as they have no effects.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from broadloom import dtypes
 from broadloom.capture import operators
@@ -117,8 +117,13 @@ def _item(c: Context, x: ArrayHandle) -> Value:
             f"a Python object made from an element of dtype {x.dtype}",
             "keep the element as an array or NumPy scalar",
         )
-    handle = x if x.dtype is wide else c.recorder.op("cast", x, dtype=wide)
-    return Number(WeakScalar(c.recorder.as_scalar(handle), {"u": "i"}.get(x.dtype.kind, x.dtype.kind)))  # type: ignore[arg-type]
+    return python_number(c, x, wide, "f" if x.dtype.kind == "f" else "c" if x.dtype.kind == "c" else "i")
+
+
+def python_number(c: Context, x: ArrayHandle, dtype: dtypes.DType, kind: Literal["i", "f", "c"]) -> Number:
+    """The element of a 0-d array as a Python number: its value now, whatever is written into the array later."""
+    handle = x if x.dtype is dtype else c.recorder.op("cast", x, dtype=dtype)
+    return Number(WeakScalar(c.recorder.as_scalar(handle), kind))
 
 
 def _dunder(c: Context, v: Value, name: str, args: list[Value]) -> Value:

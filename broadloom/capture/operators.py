@@ -363,6 +363,9 @@ def truth(c: Context, v: Value) -> bool:
     if isinstance(v, MaskedValue):
         refuse_masked(c)
     if isinstance(v, ArrayHandle):
+        scalar = c.constant_scalar(v)
+        if scalar is not None:
+            return bool(scalar)
         c.refuse(
             Code.ARRAY_CONDITION,
             "the truth of an array",

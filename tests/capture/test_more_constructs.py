@@ -82,8 +82,9 @@ def scalars_are_values_and_slices_are_views(x):
     t = x.sum()
     t += 1
     u = np.asarray(x[1])
+    was, item = float(u), u.item()
     u += 5
-    return s, view, copied, t, u, x
+    return s, view, copied, t, u, was, item, x
 
 
 @case(square)
@@ -168,6 +169,30 @@ def writes_keep_layout(f, s):
     f *= 2
     s += 1
     return f + 1, s + 1, f.copy(), np.zeros_like(f), f[1:], f.T
+
+
+class Trainer:
+    def __init__(self):
+        self.w = v()
+        self.state = {"m": v(), "list": [v(), v()]}
+
+    def step(self, g, rate):
+        self.w -= rate * g
+        self.state["m"] *= 0.9
+        self.state["list"][1] += g
+        return self.w * 2
+
+
+@case(Trainer, v, lambda: 0.5)
+def arrays_of_objects_in_place(trainer, g, rate):
+    return trainer.step(g, rate), trainer.w, trainer.state["m"] + 1
+
+
+@case(v, lambda: np.int64(2), lambda: np.bool_(True), lambda: np.float64(1.5))
+def numpy_scalars_as_python_values(x, n, flag, f):
+    y = x * 2 if flag else x
+    z = [y + i for i in range(n)]
+    return z, np.zeros(n), x[n], x[:n], [10, 20, 30][n], y * n, y.sum(axis=n - n), f * n, np.full(n, f), int(n), n
 
 
 # ---- scopes ----------------------------------------------------------------------------------------------------------
