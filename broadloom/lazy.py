@@ -43,6 +43,8 @@ class LazyModule:
             ) from error
 
 
+llvmlite = LazyModule("llvmlite", "llvmlite")
+llvm = LazyModule("llvmlite.binding", "llvmlite")  # 40-90 ms
 cython_blas = LazyModule("scipy.linalg.cython_blas", "scipy")  # 200-400 ms
 cython_lapack = LazyModule("scipy.linalg.cython_lapack", "scipy")
 scipy_lapack = LazyModule("scipy.linalg.lapack", "scipy")

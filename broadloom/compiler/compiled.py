@@ -22,10 +22,10 @@ from broadloom.capture.breaks import Break, CaptureBreak
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
 from broadloom.capture.sources import Frame
-from broadloom.compiler.build import Stopwatch, Toolchain, build
+from broadloom.compiler.build import Stopwatch, Toolchain, build, object_store
 from broadloom.compiler.report import Compile, Journal, Recompile
 from broadloom.errors import Location
-from broadloom.runtime.entry import Entry
+from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 
 _plain_types = (int, float, complex, str, bytes, bool, type(None))
@@ -42,6 +42,7 @@ class State:
         self.warned: set[str] = set()
         self.limit_told = False
         self.journal = Journal(function.__qualname__)
+        prepare(object_store(tools.options.cache_dir) if tools.options.use_cache else None)
         self.entry = Entry(function, self.miss)
 
     # ---- the way of a call that fits nothing ----

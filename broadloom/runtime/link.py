@@ -17,9 +17,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from broadloom.errors import CodegenError
+from broadloom.lazy import llvm
 from broadloom.runtime.target import llvm_lock
 
 # What LLVM's passes and code generators call without being asked: loops recognised as copies, frem, rounding on

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from broadloom.errors import CodegenError
+from broadloom.lazy import llvm, llvmlite
 
 # llvmlite lets one thread into LLVM at a time. We hold a lock of our own around that, which a child of `fork` never
 # inherits in the hands of a thread that it does not have: fork waits until compilation is over.
@@ -60,7 +58,7 @@ def toolchain_version() -> str:
     >>> toolchain_version().startswith("llvmlite ")
     True
     """
-    return f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+    return f"llvmlite {llvmlite.load().__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
 @cache
