@@ -9,7 +9,7 @@ each operand and result. What comes out: code that calls the routine once per ma
 | getrf   | a -> a, pivots      | a column-major; pivots (batch axes, n), int32, LAPACK's 1-based numbers           |
 | getrs   | a, pivots, b -> b   | a, b column-major; trans "N" "T" "C"                                              |
 | potrf   | a -> a              | lower; the other triangle is left as it is                                        |
-| trtrs   | a, b -> b           | b column-major; lower, trans, unit                                                |
+| trsm    | a, b -> b           | b column-major; lower, trans, unit; a zero diagonal gives inf or nan              |
 
 What holds: one stride of every matrix is the constant 1, and which one decides row- or column-major; sizes are
 passed as 32-bit integers, larger ones are refused at run time; a positive `info` (a singular matrix, one that is not
@@ -250,30 +250,30 @@ def _potrf(
     e.report(step, info, number)
 
 
-def _trtrs(
+def _trsm(
     e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
 ) -> None:
+    # Not LAPACK's trtrs: that refuses a zero diagonal, and OpenBLAS's wakes all threads for the smallest matrix.
     _column_major("b", lay["b"])
     lower, trans = bool(attrs.get("lower", True)), str(attrs.get("trans", "N"))
     if not is_column_major(lay["a"]):
         if trans == "C":
             raise VerifyError("a conjugate transpose needs a column-major matrix", got=lay["a"])
         lower, trans = not lower, _FLIP[trans]
-    info = e.integer("info", 0)
     e.library(
-        f"bl_{LETTERS[dtype.name]}trtrs",
+        f"bl_{LETTERS[dtype.name]}trsm",
+        e.letter("side", "L"),
         e.letter("uplo", "L" if lower else "U"),
         e.letter("trans", trans),
         e.letter("diag", "U" if attrs.get("unit") else "N"),
         e.integer("n", lay["a"].shape[-1]),
         e.integer("nrhs", lay["b"].shape[-1]),
+        e.number("one", 1.0, dtype),
         at["a"],
         e.integer("lda", _leading(lay["a"])),
         at["b"],
         e.integer("ldb", _leading_of_columns(lay["b"])),
-        info,
     )
-    e.report(step, info, number)
 
 
 _ROUTINES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
@@ -281,5 +281,5 @@ _ROUTINES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
     "getrf": (("a", "pivots"), _getrf),
     "getrs": (("a", "pivots", "b"), _getrs),
     "potrf": (("a",), _potrf),
-    "trtrs": (("a", "b"), _trtrs),
+    "trsm": (("a", "b"), _trsm),
 }

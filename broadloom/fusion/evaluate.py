@@ -499,17 +499,18 @@ def _potrf(attrs: Mapping[str, Any], a: Array, factor: Array) -> int:
     return 0
 
 
-def _trtrs(attrs: Mapping[str, Any], a: Array, b: Array, x: Array) -> int:
-    whole = np.tril(a) if attrs.get("lower", True) else np.triu(a)
-    if attrs.get("unit"):
-        whole = whole - np.diag(np.diag(whole)) + np.eye(whole.shape[0], dtype=whole.dtype)
-    zeros = np.flatnonzero(np.diag(whole) == 0)
-    if zeros.size:
-        return int(zeros[0]) + 1
+def _trsm(attrs: Mapping[str, Any], a: Array, b: Array, x: Array) -> int:
+    """By substitution: a zero diagonal gives inf or nan."""
     trans = attrs.get("trans", "N")
-    whole = {"N": whole, "T": whole.T, "C": whole.conj().T}[trans]
-    x[...] = np.linalg.solve(whole, x)
+    matrix = {"N": a, "T": a.T, "C": a.conj().T}[trans]
+    rows = range(len(matrix))
+    forward = attrs.get("lower", True) == (trans == "N")
+    for i in rows if forward else reversed(rows):
+        solved = slice(0, i) if forward else slice(i + 1, None)
+        x[i] -= matrix[i, solved] @ x[solved]
+        if not attrs.get("unit"):
+            x[i] /= matrix[i, i]
     return 0
 
 
-_ROUTINES: dict[str, Callable[..., int]] = {"getrf": _getrf, "getrs": _getrs, "potrf": _potrf, "trtrs": _trtrs}
+_ROUTINES: dict[str, Callable[..., int]] = {"getrf": _getrf, "getrs": _getrs, "potrf": _potrf, "trsm": _trsm}

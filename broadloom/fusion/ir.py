@@ -225,7 +225,7 @@ class Extern:
     strides 1; the factorisations work in place on results that hold a copy of the operand."""
 
     name: str
-    routine: str  # "gemm", "getrf", "getrs", "potrf", "trtrs", ...
+    routine: str  # "gemm", "getrf", "getrs", "potrf", "trsm", ...
     operands: tuple[Region, ...]
     results: tuple[Region, ...]
     attrs: tuple[tuple[str, object], ...] = ()

@@ -192,7 +192,7 @@ def test_cholesky(dtype, order, lower):
 @pytest.mark.parametrize("unit", [True, False])
 def test_triangular_solve(order, lower, trans, unit):
     shapes = [lambda n: (B, n, n), lambda n: (B, n, 3)]
-    p = in_place("trtrs", float64, shapes, [order, 1], lower=lower, trans=trans, unit=unit)
+    p = in_place("trsm", float64, shapes, [order, 1], lower=lower, trans=trans, unit=unit)
     native = Native(p)
     rng = np.random.default_rng(0)
     a, b = matrices(rng, float64, 4, 5, 5) + 3 * np.eye(5), laid(matrices(rng, float64, 4, 5, 3), 1)
@@ -213,3 +213,14 @@ def test_operands_that_the_routine_cannot_take_are_refused():
         Native(program([wrong], p.buffers, p.symbols, p.bindings))
     with pytest.raises(VerifyError, match="routine"):
         Native(program([Extern("x", "geev", step.operands, step.results)], p.buffers, p.symbols, p.bindings))
+
+
+def test_a_triangular_solve_with_a_zero_diagonal_goes_on():
+    p = in_place("trsm", float64, [lambda n: (B, n, n), lambda n: (B, n, 3)], [1, 1], lower=True, trans="N", unit=False)
+    a = np.tile(np.eye(3), (2, 1, 1))
+    a[1, 1, 1] = 0.0
+    b = np.ones((2, 3, 3))
+    with np.errstate(all="ignore"):
+        for (x,) in (Native(p)(laid(a, 1), laid(b, 1)), evaluate(p, [laid(a, 1), laid(b, 1)])):
+            assert np.array_equal(x[0], b[0])
+            assert np.array_equal(x[1, 0], b[1, 0]) and not np.isfinite(x[1, 1]).any()

@@ -140,5 +140,5 @@ def lower_triangular_solve(
         ("unit", attributes["unit_diagonal"]),
     )
     operand = Region(matrix.buffer, broadcast_batch(matrix.layout, result.shape[:-2]))
-    state.operations.append(Extern(state.fresh("x"), "trtrs", (operand, _region(x)), (_region(x),), attrs))
+    state.operations.append(Extern(state.fresh("x"), "trsm", (operand, _region(x)), (_region(x),), attrs))
     return _delivered(state, ids[0], x, result.dtype, result.shape)
