@@ -28,7 +28,7 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import array_of, np_diagonal, np_imag
-from broadloom.frontend.ufuncs import apply, as_out, deliver, full, scalar
+from broadloom.frontend.ufuncs import apply, as_out, deliver, deliver_broadcast, full, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, smax, sub
@@ -121,7 +121,7 @@ def method_clip(
         raise Unsupported("np.clip with ufunc arguments", "use np.minimum(np.maximum(x, low), high)")
     parts = [lift(r, operand(r, v), d) for v in (x, min, max)]
     result = call(r, "clip", *parts)
-    return deliver(r, result, as_out(out), casting=casting)
+    return deliver_broadcast(r, result, as_out(out), None, casting)
 
 
 def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> ArrayHandle:

@@ -61,10 +61,7 @@ def np_matmul(
 
 
 def _finish(r: Recorder, result: ArrayHandle, out: object, casting: str) -> ArrayHandle:
-    target = as_out(out)
-    if target is not None and not shapes.same_shape(r, target.shape, result.shape):
-        raise plain_numpy_raises("the output array does not have the shape of the result")
-    return deliver(r, result, target, casting=casting)
+    return deliver(r, result, as_out(out), casting=casting)
 
 
 def gufunc(

@@ -119,7 +119,8 @@ def _masked(r: Recorder, u: np.ufunc, x: ArrayHandle, where: object, initial: ob
     neutral = u.identity if u.identity is not None else initial
     if not _is_given(neutral):
         raise plain_numpy_raises(f"{u.__name__}.reduce with where= needs initial=")
-    return call(r, "where", as_mask(r, where), x, lift(r, operand(r, neutral), x.dtype))
+    mask = shapes.expand(r, as_mask(r, where), x.shape)
+    return call(r, "where", mask, x, lift(r, operand(r, neutral), x.dtype))
 
 
 def _extreme_of_maybe_empty(
@@ -378,7 +379,7 @@ def np_count_nonzero(r: Recorder, a: object, axis: object = None, *, keepdims: o
 def np_ptp(r: Recorder, a: object, axis: object = None, out: object = None, keepdims: object = NO_VALUE) -> ArrayHandle:
     """`numpy.ptp`: max minus min."""
     low = np_min(r, a, axis, None, keepdims)
-    return apply(r, np.subtract, np_max(r, a, axis, None, keepdims), low, out=out)
+    return deliver(r, apply(r, np.subtract, np_max(r, a, axis, None, keepdims), low), as_out(out))
 
 
 def np_average(

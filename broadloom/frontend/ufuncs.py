@@ -79,13 +79,12 @@ def run_ufunc(
     folded = _compare_out_of_range(r, u, operands, loop_dtypes)
     if folded is None:
         lifted = tuple(lift(r, o, d) for o, d in zip(operands, loop_dtypes[: u.nin], strict=True))
-        shapes.broadcast_shapes(r, *(x.shape for x in lifted))
         results = compute(r, u, lifted, loop_dtypes)
     else:
         results = folded
     values = results if isinstance(results, tuple) else (results,)
     mask = None if where is True else as_mask(r, where)
-    delivered = tuple(deliver(r, v, o, mask, casting) for v, o in zip(values, outs, strict=True))
+    delivered = tuple(deliver_broadcast(r, v, o, mask, casting) for v, o in zip(values, outs, strict=True))
     return delivered if len(delivered) > 1 else delivered[0]
 
 
@@ -139,19 +138,23 @@ def scalar(r: Recorder, value: ArrayHandle) -> ArrayHandle:
     return r.as_scalar(value) if value.ndim == 0 else value
 
 
-def deliver(
-    r: Recorder,
-    value: ArrayHandle,
-    out: ArrayHandle | None,
-    mask: ArrayHandle | None = None,
-    casting: str = "same_kind",
+def deliver(r: Recorder, value: ArrayHandle, out: ArrayHandle | None, casting: str = "same_kind") -> ArrayHandle:
+    """Give `value` to the caller: written into `out`, which has its shape, or as a fresh result."""
+    if out is None:
+        return scalar(r, value)
+    if not shapes.same_shape(r, value.shape, out.shape):
+        raise plain_numpy_raises(f"the output array has shape {out.shape}, the result {value.shape}")
+    return deliver_broadcast(r, value, out, None, casting)
+
+
+def deliver_broadcast(
+    r: Recorder, value: ArrayHandle, out: ArrayHandle | None, mask: ArrayHandle | None, casting: str
 ) -> ArrayHandle:
-    """Give `value` to the caller: written into `out` where `mask` allows, or as a fresh result."""
+    """As `deliver`, in the way of a ufunc: the value broadcasts to `out` and is written where `mask` allows."""
     if out is None:
         if mask is None:
             return scalar(r, value)
         # NumPy leaves unselected elements uninitialised; zero is as good a value as any.
-        shapes.broadcast_shapes(r, value.shape, mask.shape)
         return scalar(r, call(r, "where", mask, value, constant(r, 0, value.dtype)))
     if not np.can_cast(value.dtype.numpy, out.dtype.numpy, casting=casting):  # type: ignore[arg-type]
         raise plain_numpy_raises(f"cannot cast output from {value.dtype} to {out.dtype} by rule {casting!r}")

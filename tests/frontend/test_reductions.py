@@ -130,7 +130,18 @@ def test_out() -> None:
     check(lambda np, x, out: x.argmax(1, out=out), x, np.zeros(3, np.intp))
     check(lambda np, x, out: np.std(x, 1, out=out), x, np.zeros(3))
     check(lambda np, x, out: np.add.reduce(x, out=out), x, np.zeros(4))
-    refused(lambda np, x, out: np.sum(x, 0, out=out), x, np.zeros(3))
+    for out in (np.zeros(3), np.zeros((2, 4)), np.zeros(())):
+        for f in (
+            lambda np, x, out: np.sum(x, 0, out=out),
+            lambda np, x, out: np.mean(x, 0, out=out),
+            lambda np, x, out: np.argmax(x, 0, out=out),
+            lambda np, x, out: np.cumsum(x[0], out=out),
+            lambda np, x, out: np.concatenate([x[0]], out=out),
+            lambda np, x, out: np.ptp(x, 0, out=out),
+            lambda np, x, out: np.dot(x, x[0], out=out[:2]) if out.ndim == 2 else np.dot(x.T, x, out=out),
+        ):
+            refused(f, x, out)
+    refused(lambda np, x, m: np.sum(x[0], where=m), x, np.ones((3, 4), bool))
 
 
 def test_empty_reductions() -> None:
