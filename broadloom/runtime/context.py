@@ -85,5 +85,7 @@ def exception(sites: Sequence[Site], code: int, site: int, payload: Sequence[int
             return np.linalg.LinAlgError(f"{text} (matrix {payload[0]} of the stack, {place})")
         case "memory":
             return MemoryError(f"not enough memory: {payload[0]} bytes asked for ({place})")
+        case "value" if where.op == "pow":
+            return ValueError(f"Integers to negative integer powers are not allowed. ({place})")
         case "value":
             return ValueError(f"invalid value: {payload[0]} ({place})")

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from broadloom.fusion.lowerings import contraction, indexing, linalg, movement, reductions, views
-from broadloom.fusion.lowerings.pointwise import lower_pointwise
+from broadloom.fusion.lowerings.pointwise import lower_pointwise, lower_power
 from broadloom.ops.record import Trait
 from broadloom.ops.table import OPS
 
 LOWERINGS: dict[str, Callable[..., Any]] = {
     **{name: lower_pointwise for name, op in OPS.items() if op.has(Trait.POINTWISE)},
+    "pow": lower_power,
     **dict.fromkeys(reductions.FOLDS, reductions.lower_reduction),
     **dict.fromkeys(reductions.SCANS, reductions.lower_scan),
     "argmax": reductions.lower_arg_reduction("argmax"),
