@@ -27,7 +27,7 @@ from broadloom.symbolic import Symbol, product
 
 from .programs import Failed, Native, Written, loop, program, strides_of
 
-DIMS = tuple(Symbol(f"d{k}") for k in range(3))
+SIZES = (1, 2, 3, 5, 8, 9, 70)
 KINDS = {
     int64: ("sum", "prod", "max", "min", "xor", "argmax", "argmin"),
     float64: ("sum", "max", "min", "fmax", "fmin", "argmax", "argmin"),
@@ -41,10 +41,11 @@ BINARY = {
 
 
 class Maker:
-    """One random program over the axes `DIMS`."""
+    """One random program over three axes, each of a constant or symbolic size."""
 
     def __init__(self, random):
         self.random = random
+        self.dims = tuple(Symbol(f"d{k}") if random.random() < 0.6 else random.choice(SIZES) for k in range(3))
         self.axes = random.sample(range(3), random.randint(1, 3))
         self.outer = self.axes[: random.randint(0, len(self.axes))]
         self.inner = self.axes[len(self.outer) :]
@@ -58,8 +59,8 @@ class Maker:
         step = 1
         for axis in reversed(order):
             strides[axis] = step
-            step = step * DIMS[axis]
-        return Buffer(f"x{position}", self.dtypes[position], Layout(DIMS, tuple(strides)), "input", position)
+            step = step * self.dims[axis]
+        return Buffer(f"x{position}", self.dtypes[position], Layout(self.dims, tuple(strides)), "input", position)
 
     def index(self, buffer, variables, checked=None):
         """A place that lies in the buffer whenever the loops run at all."""
@@ -69,7 +70,7 @@ class Maker:
             if v is None or self.random.random() < 0.1:
                 continue
             if self.random.random() < 0.2:
-                v = DIMS[axis] - 1 - v
+                v = self.dims[axis] - 1 - v
             if checked is not None and checked[0] == axis:
                 v = checked[1]
             total = total + v * buffer.layout.strides[axis]
@@ -83,7 +84,7 @@ class Maker:
                 return w.load(held[0].name, self.index(held[0], variables), dtype)
             if dtype is int64 and variables:
                 axis = self.random.choice(sorted(variables))
-                return w.index(variables[axis] * 3 - DIMS[axis])
+                return w.index(variables[axis] * 3 - self.dims[axis])
             return w.number(dtype, self.random.randint(0, 9))
         a, b = (self.value(w, inputs, variables, dtype, depth + 1) for _ in range(2))
         if choice < 0.4:
@@ -98,17 +99,19 @@ class Maker:
     def check(self, w, inputs, variables):
         """Gathers along one axis through a computed index, sometimes out of range."""
         axis = self.random.choice(sorted(variables))
-        symbol = Symbol(f"t{len(w)}", 0, DIMS[axis] - 1)
+        symbol = Symbol(f"t{len(w)}", 0, self.dims[axis] - 1)
         wild = (
-            w.index(variables[axis] * 2 - DIMS[axis]) if self.random.random() < 0.5 else w.index(-1 - variables[axis])
+            w.index(variables[axis] * 2 - self.dims[axis])
+            if self.random.random() < 0.5
+            else w.index(-1 - variables[axis])
         )
-        w.put(Indirect(wild, DIMS[axis], symbol, 0))
+        w.put(Indirect(wild, self.dims[axis], symbol, 0))
         self.uses_check = True
         target = inputs[0]
         return w.load(target.name, self.index(target, variables, (axis, symbol)), target.dtype), target.dtype
 
     def output(self, dtype, axes):
-        shape = tuple(DIMS[a] for a in axes)
+        shape = tuple(self.dims[a] for a in axes)
         made = Buffer(f"o{len(self.outputs)}", dtype, Layout(shape, strides_of(shape)), "output", len(self.outputs))
         self.outputs.append(made)
         return made
@@ -122,15 +125,15 @@ class Maker:
         if searched:
             flat = 0
             for axis in self.inner:
-                flat = flat * DIMS[axis] + self.variables[axis]
+                flat = flat * self.dims[axis] + self.variables[axis]
             position = w.index(flat)
         w.put(Reduce(a.name, value, position))
 
     def program(self):
         random = self.random
         inputs = [self.input(k) for k in range(2)]
-        outer = {a: loop(f"i{a}", DIMS[a]) for a in self.outer}
-        inner = {a: loop(f"j{a}", DIMS[a]) for a in self.inner}
+        outer = {a: loop(f"i{a}", self.dims[a]) for a in self.outer}
+        inner = {a: loop(f"j{a}", self.dims[a]) for a in self.inner}
         self.variables = {a: x.variable for a, x in (outer | inner).items()}
         points = {a: x.variable for a, x in outer.items()}
         first, last = Written(), Written()
@@ -157,9 +160,10 @@ class Maker:
         if last:
             stages.append(Stage((), last.body()))
         kernel = Kernel("k", tuple(outer.values()), tuple(stages), tuple(self.accumulators))
-        bindings = tuple((d, 0, "size", k) for k, d in enumerate(DIMS))
+        symbols = tuple(d for d in self.dims if isinstance(d, Symbol))
+        bindings = tuple((d, 0, "size", self.dims.index(d)) for d in symbols)
         sites = (Site("index", "take", 0),) if self.uses_check else ()
-        return program([kernel], [*inputs, *self.outputs], DIMS, bindings, sites)
+        return program([kernel], [*inputs, *self.outputs], symbols, bindings, sites)
 
 
 def arrays(p, random, shape):
@@ -177,11 +181,13 @@ def arrays(p, random, shape):
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_native_code_agrees_with_the_interpreter(random):
-    p = Maker(random).program()
+    maker = Maker(random)
+    p = maker.program()
     verify(p)
     assert parse(print_program(p)) == p
     native = Native(p, split=[random.random() for _ in range(random.randint(0, 4))], always_split=True)
     for shape in ((0, 2, 3), (1, 1, 1), tuple(random.randint(1, 9) for _ in range(3)), (3, 70, 2), (2, 3, 70)):
+        shape = tuple(d if isinstance(d, int) else n for d, n in zip(maker.dims, shape, strict=True))
         if int(product(shape)) == 0 and any(a.kind.startswith("arg") for a in p.steps[0].accumulators):
             continue
         given_arrays = arrays(p, random, shape)
