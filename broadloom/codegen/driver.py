@@ -22,7 +22,7 @@ from broadloom.codegen.collapse import collapse
 from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.kernels import KernelEmitter, Signature
+from broadloom.codegen.kernels import KernelEmitter, Signature, ranged_loops
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_float, i32, i64
 from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
@@ -232,13 +232,14 @@ class _Run:
         values += [i64(s) for s in signature.sites]
         for k, value in enumerate(values):
             b.store(value, b.gep("i64", self.args, i64(k)))
-        points = product(loop.extent for loop in kernel.outer)
+        loops, block = ranged_loops(kernel)
+        points = product(loop.extent for loop in loops)
         count = self.indexer.value(points)
 
         def serial() -> None:
             b.call(signature.function, self.ctx, self.args, i64(0), count)
 
-        each = self._point_cost(kernel)
+        each = self._point_cost(kernel, block)
         if kernel.serial or not kernel.outer or points == 1:
             serial()
             return
@@ -262,13 +263,13 @@ class _Run:
         run = b.load("ptr", abi.field(b, self.ctx, abi.CTX_PARALLEL_FOR))
         b.call_pointer(run, "i32", self.ctx, function.pointer, self.args, count, grain)
 
-    def _point_cost(self, kernel: Kernel) -> float | Val:
-        """Cost units of one outer point: a number, or a double where stages have symbolic lengths."""
+    def _point_cost(self, kernel: Kernel, block: int) -> float | Val:
+        """Cost units of `block` outer points: a number, or a double where stages have symbolic lengths."""
         b = self.b
         first = {loop.variable: 0 for loop in kernel.outer}
         constant, terms = 0.0, list[Val]()
         for stage in kernel.stages:
-            cost = body_cost(stage.body)
+            cost = body_cost(stage.body) * block
             length: Size = product(substitute(loop.extent, first) for loop in stage.loops)
             if isinstance(length, int):
                 constant += cost * length

@@ -6,11 +6,13 @@ function.
 
 What holds: a kernel function runs any range [begin, end) of the linearised outer points, and the result of a point
 does not depend on the range it is in; the innermost loop is a plain counted loop whose addresses are base plus
-offset. Two plans:
+offset. Three plans:
 
 - *points*: for each outer point the stages run in order, their loops inside.
 - *columns*: where the stage loops stride through memory and the last outer loop does not (a sum over the first
   axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous.
+- *tiles*: where some accesses walk along another outer loop than the last (a transposition), the function runs a
+  range of square tiles instead of points, so that each cache line is used while it is there.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from broadloom.codegen.index import I64_MAX, Indexer
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Phi, Val, i32, i64
 from broadloom.fusion.handlers import accesses, instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel, Loop, Reduce, Running, Stage, Store
-from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
+from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, smin
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
 COLUMN_STACK = 64 << 10
 POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
 COLUMN_CHUNK = 256
+TILE = 32  # points along each side of a tile
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
 
 
@@ -158,6 +161,41 @@ def _stride(index: Size, variable: Symbol) -> Size | None:
     return None if split is None else split[0]
 
 
+def tiled_loop(kernel: Kernel) -> int | None:
+    """The number of the outer loop that is tiled together with the last one, or None: there is a loop along which
+    some accesses take unit steps while they take long ones along the last, and others the other way round."""
+    plain = not kernel.accumulators and not kernel.serial and not any(s.loops for s in kernel.stages)
+    if not plain or len(kernel.outer) < 2 or not _is_long(kernel.outer[-1]):
+        return None
+    last = kernel.outer[-1].variable
+    found = [a.index for s in kernel.stages for a in accesses(s.body)]
+    if not any(_stride(e, last) == 1 for e in found):
+        return None
+    across = [e for e in found if _stride(e, last) not in (0, 1)]
+    for k in range(len(kernel.outer) - 2, -1, -1):
+        if _is_long(kernel.outer[k]) and any(_stride(e, kernel.outer[k].variable) == 1 for e in across):
+            return k
+    return None
+
+
+def _is_long(loop: Loop) -> bool:
+    return not isinstance(loop.extent, int) or loop.extent > TILE
+
+
+def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
+    """The loops over whose linearised points a kernel function is given a range, and how many outer points of the
+    kernel each of them stands for."""
+    tiled = tiled_loop(kernel)
+    if tiled is None:
+        return kernel.outer, 1
+    sides = []
+    for loop in (kernel.outer[tiled], kernel.outer[-1]):
+        count = (loop.extent + TILE - 1) // TILE
+        sides.append(Loop(Symbol(f"tile_{loop.variable.name}", 0, count - 1), count))
+    others = tuple(loop for k, loop in enumerate(kernel.outer[:-1]) if k != tiled)
+    return (*others, *sides), TILE * TILE
+
+
 def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:
     """Which loop of a summing stage is cut into chunks, and into how many iterations each, so that a chunk has about
     `chunk` elements; None when the whole stage is one chunk.
@@ -190,6 +228,8 @@ class _KernelBuilder:
     ) -> None:
         self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
         self.columns = runs_in_columns(kernel)
+        self.tiled = tiled_loop(kernel)
+        self.loops, _ = ranged_loops(kernel)
         self.chunk = COLUMN_CHUNK if self.columns else POINT_CHUNK
         self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
         self.indexer = Indexer(b)
@@ -222,7 +262,7 @@ class _KernelBuilder:
         )
 
     def build(self) -> None:
-        b, outer = self.b, self.kernel.outer
+        b, outer = self.b, self.loops
         if not outer:
             b.if_then(b.icmp("slt", self.begin, self.end), lambda: self._guarded(self._point))
         elif len(outer) == 1:
@@ -238,7 +278,7 @@ class _KernelBuilder:
 
     def _rows(self) -> None:
         """Loops over rows of the last outer loop; the first and last may be partial."""
-        b, loops = self.b, self.kernel.outer
+        b, loops = self.b, self.loops
         extents = [self.indexer.value(loop.extent) for loop in loops]
         rest, counters = self.begin, list[Val]()
         for extent in reversed(extents):
@@ -281,9 +321,9 @@ class _KernelBuilder:
     def _segment(self, start: Val, end: Val) -> None:
         """The points [start, end) of the last outer loop."""
         b = self.b
-        variable = self.kernel.outer[-1].variable
+        variable = self.loops[-1].variable
         if not self.columns:
-            self._loop(variable, start, end, self._point)
+            self._loop(variable, start, end, self._point if self.tiled is None else self._tile)
             return
 
         def block(first: Val) -> None:
@@ -304,6 +344,20 @@ class _KernelBuilder:
             self.indexer.close()
 
         self.b.for_loop(start, end, iteration, step=step, name=variable.name, flags="nuw nsw")
+
+    # -- tiles --
+
+    def _tile(self) -> None:
+        """All points of one tile."""
+        assert self.tiled is not None
+        sides = zip((self.kernel.outer[self.tiled], self.kernel.outer[-1]), self.loops[-2:], strict=True)
+        bounds = []
+        for loop, tile in sides:
+            start = self.indexer.value(tile.variable * TILE)
+            end = self.indexer.value(smin(tile.variable * TILE + TILE, loop.extent))
+            bounds.append((loop.variable, start, end))
+        (first, *outer), (second, *inner) = bounds
+        self._loop(first, *outer, lambda: self._loop(second, *inner, self._point))
 
     # -- points --
 

@@ -8,7 +8,7 @@ import pytest
 
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
 from broadloom.codegen.collapse import collapse
-from broadloom.codegen.kernels import runs_in_columns
+from broadloom.codegen.kernels import runs_in_columns, tiled_loop
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
     ALL,
@@ -53,6 +53,7 @@ from .programs import SIZES, Failed, M, N, Native, Written, array, loop, pointwi
 
 ROW, COLUMN = loop("i", N), loop("j", M)
 i, j = ROW.variable, COLUMN.variable
+DEPTH = Symbol("p")
 
 
 def same(a, b):
@@ -689,3 +690,30 @@ def test_short_loops_are_unrolled_into_the_loop_around_them():
     assert [len(unroll(s).outer) for s in columns_of(9).steps] == [1, 2]
     assert unroll(take().steps[0]) == take().steps[0]
     assert hot_loop_is_packed(rows_of(3), "v?addps")
+
+
+def transposed(*order):
+    """o[i, j, k] = x permuted by `order`, plus one; both in C order."""
+    loops = (ROW, COLUMN, loop("k", DEPTH))
+    variables = [x.variable for x in loops]
+    shape = (N, M, DEPTH)
+    turned = [shape[a] for a in order]
+    flat = sum((variables[a] * s for a, s in zip(order, strides_of(turned), strict=True)), 0)
+    out = sum((v * s for v, s in zip(variables, strides_of(shape), strict=True)), 0)
+    w = Written()
+    w.store("o", out, w.op("add", w.load("x", flat, float32), w.number(float32, 1), dtype=float32))
+    buffers = [array("x", float32, turned, "input", 0), array("o", float32, shape, "output", 0)]
+    bindings = [(s, 0, "size", order.index(a)) for a, s in enumerate(shape)]
+    return program([pointwise(loops, w.body())], buffers, shape, bindings)
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (0, 2, 1), (2, 0, 1), (1, 2, 0), (1, 0, 2)], ids=str)
+def test_transpositions_run_in_tiles(order):
+    p = transposed(*order)
+    assert (tiled_loop(collapse(p.steps[0])) is not None) == (order[2] != 2)
+    native = Native(p, always_split=True)
+    for shape in ((1, 1, 1), (33, 64, 2), (2, 31, 100), (70, 3, 33), (0, 4, 5), (65, 40, 31)):
+        x = np.random.default_rng(0).random([shape[a] for a in order], np.float32)
+        for split in ((), (0.3, 0.31, 0.77)):
+            native.split = split
+            same(native(x)[0], np.transpose(x, np.argsort(order)) + np.float32(1))
