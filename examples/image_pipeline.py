@@ -6,6 +6,8 @@ edge pixels repeated.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 BRIGHTNESS = np.float32(1.15)
@@ -33,4 +35,4 @@ def photographs():
     from sklearn.datasets import load_sample_images
 
     sample = load_sample_images()
-    return {name.removesuffix(".jpg"): image for name, image in zip(sample.filenames, sample.images, strict=True)}
+    return {Path(name).stem: image for name, image in zip(sample.filenames, sample.images, strict=True)}
