@@ -1,0 +1,256 @@
+"""Threads, forks, failures inside parallel kernels, and arrays out of the ordinary: right, or a clear error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+
+
+def same(got, want):
+    assert type(got) is type(want) and got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
+# ---- threads, forks, interrupts ---------------------------------------------------------------------------------
+
+
+def test_threads_share_one_compiled_function():
+    compiled = bl.compile(lambda x, y: (x * y + x).sum(axis=0), fullgraph=True)
+    x = np.arange(600.0).reshape(300, 2)
+    failures = []
+
+    def work(seed):
+        for k in range(40):
+            n = 100 + (seed + k) % 5
+            if not np.array_equal(compiled(x[:n], x[:n]), (x[:n] * x[:n] + x[:n]).sum(axis=0)):
+                failures.append(n)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+    assert len(compiled.report().compiles) <= 2
+
+
+def test_large_kernels_from_two_threads_at_once():
+    compiled = bl.compile(lambda x: np.sqrt(x) + x, fullgraph=True, options={"release_gil_us": 0.0})
+    x = np.arange(400_000.0)
+    want = np.sqrt(x) + x
+    wrong = []
+
+    def work():
+        for _ in range(30):
+            if not np.array_equal(compiled(x), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_fork_between_parallel_calls():
+    compiled = bl.compile(lambda x: (np.exp(x) * 2).sum(), fullgraph=True)
+    x = np.linspace(0, 1, 500_000)
+    want = compiled(x)
+    child = os.fork()
+    if child == 0:
+        fresh = bl.compile(lambda x: x * 3)  # the child compiles, too
+        good = compiled(x) == want and fresh(x[:4])[1] == x[1] * 3
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert compiled(x) == want
+
+
+def test_interrupt_during_compilation_leaves_nothing_behind():
+    program = textwrap.dedent(
+        """
+        import numpy as np, broadloom as bl
+        source = "def f(x):\\n" + "".join(f"    x = np.sin(x) * {k}.5 + x\\n" for k in range(1500)) + "    return x\\n"
+        names = {"np": np}
+        exec(source, names)
+        compiled = bl.compile(names["f"], options={"use_cache": False})
+        print("ready", flush=True)
+        try:
+            compiled(np.ones(3))
+        except KeyboardInterrupt:
+            print("interrupted", len(compiled.report().compiles), flush=True)
+        small = bl.compile(lambda x: x + 1)
+        print("after", small(np.ones(2))[0], flush=True)
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert rest.splitlines() == ["interrupted 0", "after 2.0"]
+
+
+# ---- failures inside kernels ------------------------------------------------------------------------------------
+
+
+def test_first_bad_index_of_a_parallel_gather_is_named():
+    compiled = bl.compile(lambda x, i: x[i] * 2.0, fullgraph=True)
+    x, i = np.arange(1000.0), np.zeros(300_000, np.int64)
+    i[[250_001, 123_456, 299_999]] = 5000, -2000, 7000
+    for _ in range(5):
+        with pytest.raises(IndexError, match="index -2000 is out of bounds for axis 0 with size 1000"):
+            compiled(x, i)
+    i[:] = -1
+    same(compiled(x, i), x[i] * 2.0)
+
+
+def test_first_singular_matrix_is_named():
+    compiled = bl.compile(lambda a, b: np.linalg.solve(a, b), fullgraph=True)
+    a, b = np.tile(np.eye(3), (6, 1, 1)), np.ones((6, 3, 2))
+    np.testing.assert_allclose(compiled(a, b), np.linalg.solve(a, b))
+    a[[4, 2]] = 0
+    with pytest.raises(np.linalg.LinAlgError, match=r"Singular matrix.*2"):
+        compiled(a, b)
+
+
+def test_matrix_that_is_not_positive_definite():
+    compiled = bl.compile(lambda a: np.linalg.cholesky(a), fullgraph=True)
+    a = np.array([[2.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_allclose(compiled(a), np.linalg.cholesky(a))
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        compiled(-a)
+
+
+def test_nothing_is_written_when_a_check_fails():
+    def f(x, i):
+        x += 1
+        return x[i]
+
+    compiled = bl.compile(f, fullgraph=True)
+    x = np.arange(4.0)
+    with pytest.raises(IndexError):
+        compiled(x, np.array([9]))
+    np.testing.assert_array_equal(compiled(x, np.array([2])), x[[2]])
+
+
+# ---- arrays out of the ordinary ---------------------------------------------------------------------------------
+
+
+def layouts():
+    base = np.arange(60.0).reshape(6, 10)
+    odd = np.zeros(8 * 60 + 1, np.uint8)[1:].view(np.float64).reshape(6, 10)
+    odd[:] = base
+    return {
+        "contiguous": base,
+        "transposed": base.T,
+        "every second": base[:, ::2],
+        "reversed": base[::-1, ::-1],
+        "zero stride": np.broadcast_to(base[:1], (6, 10)),
+        "one row": base[2:3],
+        "empty": base[:0],
+        "empty columns": base[:, 4:4],
+        "unaligned": odd,
+        "unaligned, reversed": odd[::-1],
+        "scalar": np.array(3.0),
+    }
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("name", layouts())
+def test_layouts(name, dynamic):
+    def f(x):
+        return x * 2 + x.sum(), np.cumsum(x, axis=None), x.T, (x > 3).any()
+
+    compiled = bl.compile(f, dynamic=dynamic, fullgraph=True)
+    x = layouts()[name]
+    for _ in range(2):
+        got, want = compiled(x), f(x)
+        for a, b in zip(got, want, strict=True):
+            assert type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-14)
+            if isinstance(a, np.ndarray):
+                assert [s for s, n in zip(a.strides, a.shape, strict=True) if n > 1] == [
+                    s for s, n in zip(b.strides, b.shape, strict=True) if n > 1
+                ]
+                assert a.flags.writeable == b.flags.writeable
+                assert np.shares_memory(a, x) == np.shares_memory(b, x)
+
+
+def test_argument_that_overlaps_a_written_one():
+    def f(x, y):
+        x += y
+        return x.sum()
+
+    compiled = bl.compile(f)
+    base = np.arange(10.0)
+    plain = base.copy()
+    assert compiled(base[1:], base[:-1]) == f(plain[1:], plain[:-1])
+    np.testing.assert_array_equal(base, plain)
+    assert compiled(base[:4], base[5:9]) == f(plain[:4], plain[5:9])
+    np.testing.assert_array_equal(base, plain)
+    assert compiled(base, base) == f(plain, plain)
+    np.testing.assert_array_equal(base, plain)
+
+
+def test_written_array_that_overlaps_itself():
+    def f(x):
+        x[:] = x + 1
+        return x
+
+    compiled = bl.compile(f)
+    buffers = [np.lib.stride_tricks.as_strided(np.zeros(6), (3, 4), (8, 8)) for _ in range(2)]
+    got, want = compiled(buffers[0]), f(buffers[1])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_read_only_array_is_refused_as_numpy_refuses_it():
+    def f(x):
+        x[0] = 1
+        return x
+
+    x = np.zeros(3)
+    x.flags.writeable = False
+    compiled = bl.compile(f)
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="read-only"):
+        compiled(x)
+    np.testing.assert_array_equal(compiled(np.zeros(3)), [1, 0, 0])
+    with pytest.raises(ValueError, match="read-only"):
+        compiled(x)
+
+
+def test_view_of_more_than_two_to_the_31_elements():
+    n = 2**31 + 10
+    x = np.broadcast_to(np.int8(1), (n,))
+    compiled = bl.compile(lambda x: (x.sum(), x[-5:] * 2), fullgraph=True)
+    total, tail = compiled(x)
+    assert total == n
+    np.testing.assert_array_equal(tail, [2] * 5)
+
+
+def test_kept_results_stay_as_they_are():
+    compiled = bl.compile(lambda x: x @ x, fullgraph=True)
+    first, second = compiled(np.eye(2)), compiled(2 * np.eye(2))
+    np.testing.assert_array_equal(first, np.eye(2))
+    np.testing.assert_array_equal(second, 4 * np.eye(2))
+
+
+def test_results_own_their_memory():
+    compiled = bl.compile(lambda x: x * 2, fullgraph=True)
+    x = np.ones(1 << 20)
+    results = [compiled(x) for _ in range(4)]
+    assert all(r.flags.owndata and r.flags.writeable for r in results)
+    results[0][:] = 7
+    assert all((r == 2).all() for r in results[1:])
