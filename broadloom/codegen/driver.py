@@ -22,8 +22,9 @@ from broadloom.codegen.collapse import collapse
 from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.kernels import KernelEmitter, Signature, ranged_loops
+from broadloom.codegen.kernels import KernelEmitter, Signature
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_float, i32, i64
+from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program

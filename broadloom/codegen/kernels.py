@@ -24,16 +24,22 @@ from broadloom.codegen.accumulators import Accumulators, Emit, Search
 from broadloom.codegen.body import BodyEmitter, Place
 from broadloom.codegen.index import I64_MAX, Indexer
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Phi, Val, i32, i64
-from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Buffer, Indirect, Kernel, Loop, Reduce, Running, Stage, Store
-from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, smin
-
-COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
-COLUMN_STACK = 64 << 10
-POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
-COLUMN_CHUNK = 256
-TILE = 32  # points along each side of a tile
-SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
+from broadloom.codegen.plans import (
+    COLUMN_CHUNK,
+    COLUMN_LANES,
+    COLUMN_STACK,
+    POINT_CHUNK,
+    SEARCH_BLOCK,
+    TILE,
+    chunked_loop,
+    ranged_loops,
+    runs_in_columns,
+    searches,
+    tiled_loop,
+)
+from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.ir import Buffer, Indirect, Kernel, Loop, Reduce, Running, Stage
+from broadloom.symbolic import Size, Symbol, free_symbols, smin
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,87 +137,6 @@ def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[i
             if buffer is not None:
                 names.setdefault(buffer)
     return tuple(names), tuple(symbols), tuple(sites)
-
-
-# ---- plans --------------------------------------------------------------------------------------------------------
-
-
-def runs_in_columns(kernel: Kernel) -> bool:
-    """Whether outer points are folded side by side: the last outer loop walks through memory in unit steps and the
-    stages' innermost loops do not."""
-    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages):
-        return False
-    last = kernel.outer[-1]
-    if isinstance(last.extent, int) and last.extent < 4:
-        return False
-    score = 0
-    for stage in kernel.stages:
-        for loop in stage.loops:
-            if last.variable in free_symbols(loop.extent):
-                return False
-        if stage.loops:
-            inner = stage.loops[-1].variable
-            for access in accesses(stage.body):
-                score += (_stride(access.index, last.variable) == 1) - (_stride(access.index, inner) == 1)
-    return score > 0
-
-
-def _stride(index: Size, variable: Symbol) -> Size | None:
-    split = coefficient(index, variable)
-    return None if split is None else split[0]
-
-
-def tiled_loop(kernel: Kernel) -> int | None:
-    """The number of the outer loop that is tiled together with the last one, or None: there is a loop along which
-    some accesses take unit steps while they take long ones along the last, and others the other way round."""
-    plain = not kernel.accumulators and not kernel.serial and not any(s.loops for s in kernel.stages)
-    if not plain or len(kernel.outer) < 2 or not _is_long(kernel.outer[-1]):
-        return None
-    last = kernel.outer[-1].variable
-    found = [a.index for s in kernel.stages for a in accesses(s.body)]
-    if not any(_stride(e, last) == 1 for e in found):
-        return None
-    across = [e for e in found if _stride(e, last) not in (0, 1)]
-    for k in range(len(kernel.outer) - 2, -1, -1):
-        if _is_long(kernel.outer[k]) and any(_stride(e, kernel.outer[k].variable) == 1 for e in across):
-            return k
-    return None
-
-
-def _is_long(loop: Loop) -> bool:
-    return not isinstance(loop.extent, int) or loop.extent > TILE
-
-
-def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
-    """The loops over whose linearised points a kernel function is given a range, and how many outer points of the
-    kernel each of them stands for."""
-    tiled = tiled_loop(kernel)
-    if tiled is None:
-        return kernel.outer, 1
-    sides = []
-    for loop in (kernel.outer[tiled], kernel.outer[-1]):
-        count = (loop.extent + TILE - 1) // TILE
-        sides.append(Loop(Symbol(f"tile_{loop.variable.name}", 0, count - 1), count))
-    others = tuple(loop for k, loop in enumerate(kernel.outer[:-1]) if k != tiled)
-    return (*others, *sides), TILE * TILE
-
-
-def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:
-    """Which loop of a summing stage is cut into chunks, and into how many iterations each, so that a chunk has about
-    `chunk` elements; None when the whole stage is one chunk.
-
-    >>> from broadloom.symbolic import Symbol
-    >>> n, i, j = Symbol("n"), Symbol("i"), Symbol("j")
-    >>> chunked_loop([Loop(i, n), Loop(j, 16)], 64), chunked_loop([Loop(i, 4), Loop(j, 16)], 64)
-    ((0, 4), None)
-    """
-    inside = 1
-    for k in range(len(loops) - 1, -1, -1):
-        extent = loops[k].extent
-        if not isinstance(extent, int) or inside * extent > chunk:
-            return k, max(1, chunk // max(inside, 1))
-        inside *= extent
-    return None
 
 
 class _KernelBuilder:
@@ -356,8 +281,8 @@ class _KernelBuilder:
             start = self.indexer.value(tile.variable * TILE)
             end = self.indexer.value(smin(tile.variable * TILE + TILE, loop.extent))
             bounds.append((loop.variable, start, end))
-        (first, *outer), (second, *inner) = bounds
-        self._loop(first, *outer, lambda: self._loop(second, *inner, self._point))
+        (first, top, bottom), (second, left, right) = bounds
+        self._loop(first, top, bottom, lambda: self._loop(second, left, right, self._point))
 
     # -- points --
 
@@ -402,7 +327,7 @@ class _KernelBuilder:
             for name in chunked:
                 self.accumulators.flush(name, lane)
 
-        searching = not self.columns and _searches(stage, self.accumulators)
+        searching = not self.columns and searches(stage, self.accumulators)
 
         def nest(k: int) -> None:
             if k == len(stage.loops):
@@ -461,16 +386,6 @@ class _KernelBuilder:
         if emitter.left:
             b.br(leave)
             b.at(leave)
-
-
-def _searches(stage: Stage, accumulators: Accumulators) -> bool:
-    """Whether a stage does nothing but one argmax or argmin of plain numbers, so that its body may run twice."""
-    effects = [i for i in instructions_of(stage.body) if isinstance(i, Store | Indirect | Reduce | Running)]
-    if len(effects) != 1 or not isinstance(effects[0], Reduce) or not stage.loops:
-        return False
-    extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
-    long = not isinstance(extent, int) or extent >= 64
-    return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
 
 
 def _linear(loops: Sequence[Loop]) -> Size:

@@ -10,166 +10,56 @@ a block ends in exactly one terminator; names are allotted in order of emission.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from broadloom.codegen.types import float_literal
+from broadloom.codegen.values import (
+    NULL,
+    Val,
+    check,
+    class_of,
+    const_bits,
+    const_float,
+    const_int,
+    constant,
+    element_of,
+    i1,
+    i8,
+    i32,
+    i64,
+    is_constant,
+    lanes_of,
+    like,
+    split,
+    vector,
+)
 from broadloom.errors import VerifyError
 
-
-@dataclass(frozen=True, slots=True)
-class Val:
-    """An SSA value or constant: its LLVM type and its text.
-
-    >>> str(Val("i64", "%x"))
-    'i64 %x'
-    """
-
-    type: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.text}"
-
-
-# ---- types --------------------------------------------------------------------------------------------------------
-
-_CLASSES: dict[str, tuple[str, int]] = {"ptr": ("p", 64)}
-_CLASSES |= {t: ("f", w) for t, w in (("half", 16), ("bfloat", 16), ("float", 32), ("double", 64))}
-_VECTORS: dict[str, tuple[str, int]] = {}
-
-
-def vector(element: str, lanes: int) -> str:
-    """The type of `lanes` elements; one lane is the element itself.
-
-    >>> vector("float", 8), vector("i1", 1)
-    ('<8 x float>', 'i1')
-    """
-    return element if lanes == 1 else f"<{lanes} x {element}>"
-
-
-def element_of(type_: str) -> str:
-    """The element type of a vector, or the scalar type itself."""
-    return _split(type_)[0]
-
-
-def lanes_of(type_: str) -> int:
-    """The lanes of a vector; 1 for a scalar."""
-    return _split(type_)[1]
-
-
-def like(type_: str, element: str) -> str:
-    """`element` with the lanes of `type_`.
-
-    >>> like("<4 x float>", "i1"), like("float", "i1")
-    ('<4 x i1>', 'i1')
-    """
-    return vector(element, _split(type_)[1])
-
-
-def _split(type_: str) -> tuple[str, int]:
-    if type_[0] != "<":
-        return type_, 1
-    found = _VECTORS.get(type_)
-    if found is None:
-        lanes, element = type_[1:-1].split(" x ", 1)
-        found = _VECTORS[type_] = (element, int(lanes))
-    return found
-
-
-def _class(type_: str) -> tuple[str, int]:
-    """("i" | "f" | "p" | "?", bits of the element)."""
-    found = _CLASSES.get(type_)
-    if found is None:
-        element = _split(type_)[0]
-        if element in _CLASSES:
-            found = _CLASSES[element]
-        elif element[0] == "i" and element[1:].isdigit():
-            found = ("i", int(element[1:]))
-        else:
-            found = ("?", 0)
-        _CLASSES[type_] = found
-    return found
-
-
-# ---- constants ----------------------------------------------------------------------------------------------------
-
-
-def constant(type_: str, text: str) -> Val:
-    """A constant; on a vector type the same in every lane.
-
-    >>> str(constant("<4 x i32>", "7"))
-    '<4 x i32> splat (i32 7)'
-    """
-    element, lanes = _split(type_)
-    return Val(type_, text if lanes == 1 else f"splat ({element} {text})")
-
-
-def const_int(type_: str, value: int) -> Val:
-    """An integer constant of `type_`, wrapped to its width.
-
-    >>> str(const_int("i8", 255)), str(const_int("i1", 1))
-    ('i8 -1', 'i1 true')
-    """
-    kind, bits = _class(type_)
-    _check(kind == "i", "const_int", type_)
-    if bits == 1:
-        return constant(type_, "true" if value & 1 else "false")
-    value &= (1 << bits) - 1
-    return constant(type_, str(value - (1 << bits) if value >> (bits - 1) else value))
-
-
-def const_float(type_: str, value: float) -> Val:
-    """A float constant: `value` rounded to `type_`.
-
-    >>> str(const_float("float", 0.1))
-    'float 0x3FB99999A0000000'
-    """
-    from_double = {"half": ("<e", "<H"), "float": ("<f", "<I"), "double": ("<d", "<Q")}
-    element = _split(type_)[0]
-    _check(element in from_double, "const_float", type_)
-    packed, unsigned = from_double[element]
-    bits = struct.unpack(unsigned, struct.pack(packed, value))[0]
-    return constant(type_, float_literal(element, bits))
-
-
-def const_bits(type_: str, bits: int) -> Val:
-    """A float constant by bit pattern (see `types.float_literal`)."""
-    element = _split(type_)[0]
-    _check(_class(type_)[0] == "f", "const_bits", type_)
-    return constant(type_, float_literal(element, bits))
-
-
-def i1(value: bool) -> Val:
-    return Val("i1", "true" if value else "false")
-
-
-def i8(value: int) -> Val:
-    return const_int("i8", value)
-
-
-def i32(value: int) -> Val:
-    return const_int("i32", value)
-
-
-def i64(value: int) -> Val:
-    return const_int("i64", value)
-
-
-NULL = Val("ptr", "null")
-
-
-def _check(ok: bool, what: str, *got: object) -> None:
-    if not ok:
-        raise VerifyError(f"ill-typed LLVM instruction {what}", got=", ".join(map(str, got)))
-
-
-def is_constant(value: Val) -> bool:
-    """Whether the value is a literal, known when the text is made."""
-    return value.text[0] not in "%@"
-
+__all__ = [
+    "NULL",
+    "Block",
+    "Function",
+    "FunctionBuilder",
+    "ModuleBuilder",
+    "Param",
+    "Phi",
+    "Val",
+    "const_bits",
+    "const_float",
+    "const_int",
+    "constant",
+    "element_of",
+    "i1",
+    "i8",
+    "i32",
+    "i64",
+    "is_constant",
+    "lanes_of",
+    "like",
+    "mangle",
+    "vector",
+]
 
 # ---- functions ----------------------------------------------------------------------------------------------------
 
@@ -217,7 +107,7 @@ class Phi:
 
     def add(self, value: Val, block: Block) -> None:
         """The value that arrives from `block`."""
-        _check(value.type == self.value.type, "phi", self.value, value)
+        check(value.type == self.value.type, "phi", self.value, value)
         self.incoming.append((value.text, block.label))
         edges = ", ".join(f"[ {v}, %{label} ]" for v, label in self.incoming)
         self.block.lines[self.position] = f"  {self.value.text} = phi {self.value.type} {edges}"
@@ -263,7 +153,7 @@ def mangle(type_: str) -> str:
     >>> mangle("<4 x float>"), mangle("i32")
     ('v4f32', 'i32')
     """
-    element, lanes = _split(type_)
+    element, lanes = split(type_)
     return ("" if lanes == 1 else f"v{lanes}") + _MANGLED.get(element, element)
 
 
@@ -334,12 +224,12 @@ class FunctionBuilder:
         self._end(f"br label %{target.label}{metadata}")
 
     def cond_br(self, condition: Val, then: Block, otherwise: Block, metadata: str = "") -> None:
-        _check(condition.type == "i1", "br", condition)
+        check(condition.type == "i1", "br", condition)
         self._end(f"br i1 {condition.text}, label %{then.label}, label %{otherwise.label}{metadata}")
 
     def ret(self, value: Val | None = None) -> None:
         got = "void" if value is None else value.type
-        _check(got == self.ref.result, "ret", got, self.ref.result)
+        check(got == self.ref.result, "ret", got, self.ref.result)
         self._end("ret void" if value is None else f"ret {value.type} {value.text}")
 
     def unreachable(self) -> None:
@@ -358,9 +248,9 @@ class FunctionBuilder:
     def binary(self, opcode: str, x: Val, y: Val, flags: str = "") -> Val:
         """Any two-operand arithmetic instruction; `flags` such as "nuw nsw" or "reassoc"."""
         t = x.type
-        kind = _class(t)[0]
+        kind = class_of(t)[0]
         if y.type != t or opcode not in (_FLOAT_OPS if kind == "f" else _INT_OPS) or kind not in "if":
-            _check(False, opcode, x, y)
+            check(False, opcode, x, y)
         return self.value(
             t, f"{opcode} {flags} {t} {x.text}, {y.text}" if flags else f"{opcode} {t} {x.text}, {y.text}"
         )
@@ -426,23 +316,23 @@ class FunctionBuilder:
 
     def fneg(self, x: Val) -> Val:
         """Flips the sign bit, of nans too."""
-        _check(_class(x.type)[0] == "f", "fneg", x)
+        check(class_of(x.type)[0] == "f", "fneg", x)
         return self.value(x.type, f"fneg {x.type} {x.text}")
 
     def icmp(self, predicate: str, x: Val, y: Val) -> Val:
         """Integer or pointer comparison: eq ne slt sle sgt sge ult ule ugt uge."""
-        _check(x.type == y.type and _class(x.type)[0] in "ip" and predicate in _ICMP, f"icmp {predicate}", x, y)
+        check(x.type == y.type and class_of(x.type)[0] in "ip" and predicate in _ICMP, f"icmp {predicate}", x, y)
         return self.value(like(x.type, "i1"), f"icmp {predicate} {x.type} {x.text}, {y.text}")
 
     def fcmp(self, predicate: str, x: Val, y: Val) -> Val:
         """Float comparison: o.. is false and u.. true when an operand is nan; ord, uno."""
-        _check(x.type == y.type and _class(x.type)[0] == "f" and predicate in _FCMP, f"fcmp {predicate}", x, y)
+        check(x.type == y.type and class_of(x.type)[0] == "f" and predicate in _FCMP, f"fcmp {predicate}", x, y)
         return self.value(like(x.type, "i1"), f"fcmp {predicate} {x.type} {x.text}, {y.text}")
 
     def select(self, condition: Val, x: Val, y: Val) -> Val:
         """x where the condition holds, else y; both are evaluated."""
         ok = x.type == y.type and condition.type in ("i1", like(x.type, "i1"))
-        _check(ok, "select", condition, x, y)
+        check(ok, "select", condition, x, y)
         return self.value(x.type, f"select {condition}, {x}, {y}")
 
     # -- conversions --
@@ -450,9 +340,9 @@ class FunctionBuilder:
     def cast(self, opcode: str, x: Val, type_: str) -> Val:
         """trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp ptrtoint inttoptr, lane by lane."""
         source, target, change = _CASTS[opcode]
-        (ka, wa), (kb, wb) = _class(x.type), _class(type_)
+        (ka, wa), (kb, wb) = class_of(x.type), class_of(type_)
         ok = ka == source and kb == target and lanes_of(x.type) == lanes_of(type_)
-        _check(ok and (change == 2 or (wb - wa) * change > 0), opcode, x, type_)
+        check(ok and (change == 2 or (wb - wa) * change > 0), opcode, x, type_)
         return self.value(type_, f"{opcode} {x} to {type_}")
 
     def trunc(self, x: Val, type_: str) -> Val:
@@ -486,16 +376,16 @@ class FunctionBuilder:
         """The same bits as another type of the same total width."""
         if x.type == type_:
             return x
-        (ka, wa), (kb, wb) = _class(x.type), _class(type_)
+        (ka, wa), (kb, wb) = class_of(x.type), class_of(type_)
         ok = ka in "if" and kb in "if" and wa * lanes_of(x.type) == wb * lanes_of(type_)
-        _check(ok, "bitcast", x, type_)
+        check(ok, "bitcast", x, type_)
         return self.value(type_, f"bitcast {x} to {type_}")
 
     def int_cast(self, x: Val, type_: str, signed: bool) -> Val:
         """Widens or narrows an integer; the value itself where the type is already right."""
-        wa, wb = _class(x.type)[1], _class(type_)[1]
+        wa, wb = class_of(x.type)[1], class_of(type_)[1]
         if wa == wb:
-            _check(x.type == type_, "int_cast", x, type_)
+            check(x.type == type_, "int_cast", x, type_)
             return x
         return self.cast("trunc" if wb < wa else "sext" if signed else "zext", x, type_)
 
@@ -518,25 +408,25 @@ class FunctionBuilder:
     def extract(self, x: Val, lane: Val | int) -> Val:
         """One lane of a vector."""
         index = i64(lane) if isinstance(lane, int) else lane
-        _check(lanes_of(x.type) > 1 and _class(index.type)[0] == "i", "extractelement", x, index)
+        check(lanes_of(x.type) > 1 and class_of(index.type)[0] == "i", "extractelement", x, index)
         return self.value(element_of(x.type), f"extractelement {x}, {index}")
 
     def insert(self, x: Val, element: Val, lane: Val | int) -> Val:
         """The vector with one lane replaced."""
         index = i64(lane) if isinstance(lane, int) else lane
-        _check(element_of(x.type) == element.type and lanes_of(x.type) > 1, "insertelement", x, element)
+        check(element_of(x.type) == element.type and lanes_of(x.type) > 1, "insertelement", x, element)
         return self.value(x.type, f"insertelement {x}, {element}, {index}")
 
     def shuffle(self, x: Val, y: Val, lanes: Sequence[int]) -> Val:
         """Lanes picked from x then y by constant numbers."""
-        _check(x.type == y.type and lanes_of(x.type) > 1, "shufflevector", x, y)
+        check(x.type == y.type and lanes_of(x.type) > 1, "shufflevector", x, y)
         mask = ", ".join(f"i32 {k}" for k in lanes)
         type_ = f"<{len(lanes)} x {element_of(x.type)}>"
         return self.value(type_, f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>")
 
     def extract_value(self, x: Val, index: int, type_: str) -> Val:
         """Member `index`, of type `type_`, of a struct value."""
-        _check(x.type[0] == "{", "extractvalue", x)
+        check(x.type[0] == "{", "extractvalue", x)
         return self.value(type_, f"extractvalue {x}, {index}")
 
     # -- memory --
@@ -551,18 +441,18 @@ class FunctionBuilder:
 
     def gep(self, type_: str, base: Val, *indices: Val, flags: str = "inbounds") -> Val:
         """The address of an element, in steps of `type_`."""
-        ok = base.type == "ptr" and all(_class(i.type)[0] == "i" and lanes_of(i.type) == 1 for i in indices)
-        _check(ok and len(indices) > 0, "getelementptr", base, *indices)
+        ok = base.type == "ptr" and all(class_of(i.type)[0] == "i" and lanes_of(i.type) == 1 for i in indices)
+        check(ok and len(indices) > 0, "getelementptr", base, *indices)
         tail = ", ".join(map(str, indices))
         return self.value("ptr", f"getelementptr {flags + ' ' if flags else ''}{type_}, ptr {base.text}, {tail}")
 
     def load(self, type_: str, address: Val, align: int = 0, metadata: str = "") -> Val:
         """`metadata` is ready text such as ", !alias.scope !3"."""
-        _check(address.type == "ptr" and (_class(type_)[0] != "?" or type_[0] in "{["), "load", type_, address)
+        check(address.type == "ptr" and (class_of(type_)[0] != "?" or type_[0] in "{["), "load", type_, address)
         return self.value(type_, f"load {type_}, ptr {address.text}{f', align {align}' if align else ''}{metadata}")
 
     def store(self, x: Val, address: Val, align: int = 0, metadata: str = "") -> None:
-        _check(address.type == "ptr" and x.type != "void", "store", x, address)
+        check(address.type == "ptr" and x.type != "void", "store", x, address)
         self.emit(f"store {x}, ptr {address.text}{f', align {align}' if align else ''}{metadata}")
 
     # -- calls --
@@ -571,7 +461,7 @@ class FunctionBuilder:
         """The call's value; for a void function a value of type void that nothing may use."""
         fixed = tuple(a.type for a in args[: len(function.params)])
         ok = fixed == function.params and (len(args) == len(fixed) or function.varargs)
-        _check(ok, f"call {function.name}{function.params}", *args)
+        check(ok, f"call {function.name}{function.params}", *args)
         spelled = function.result
         if function.varargs:
             spelled += f" ({', '.join((*function.params, '...'))})"
@@ -583,7 +473,7 @@ class FunctionBuilder:
 
     def call_pointer(self, pointer: Val, result: str, *args: Val) -> Val:
         """A call through a function pointer."""
-        _check(pointer.type == "ptr", "call", pointer)
+        check(pointer.type == "ptr", "call", pointer)
         text = f"call {result} {pointer.text}({', '.join(map(str, args))})"
         if result == "void":
             self.emit(text)
@@ -596,14 +486,14 @@ class FunctionBuilder:
         spec = _INTRINSICS.get(name)
         t: str = args[0].type
         r: str = t
-        if spec is None or len(spec) - 1 != len(args) or _class(t)[0] != spec[0]:
+        if spec is None or len(spec) - 1 != len(args) or class_of(t)[0] != spec[0]:
             raise VerifyError("no such intrinsic for these operands", got=f"{name}({', '.join(map(str, args))})")
         for letter, arg in zip(spec[1:], args, strict=True):
-            _check(arg.type == (t if letter == "T" else "i1"), f"intrinsic {name}", *args)
+            check(arg.type == (t if letter == "T" else "i1"), f"intrinsic {name}", *args)
         suffix = mangle(t)
         if name in ("fptosi.sat", "fptoui.sat"):
             r = t if result is None else str(result)
-            _check(_class(r)[0] == "i" and lanes_of(r) == lanes_of(t), f"intrinsic {name}", r)
+            check(class_of(r)[0] == "i" and lanes_of(r) == lanes_of(t), f"intrinsic {name}", r)
             suffix = f"{mangle(r)}.{suffix}"
         elif name.startswith("vector.reduce."):
             r = element_of(t)
@@ -635,7 +525,7 @@ class FunctionBuilder:
     ) -> tuple[Val, ...]:
         """`for i in range(start, end, step)`, step positive: `body(i, *carried)` returns the next carried values; the
         last ones are returned. `flags` go to the counter's increment, `metadata` to the back edge."""
-        _check(start.type == end.type and _class(start.type)[0] == "i", "for_loop", start, end)
+        check(start.type == end.type and class_of(start.type)[0] == "i", "for_loop", start, end)
         head, inside, out = self.block(name), self.block(name + ".body"), self.block(name + ".end")
         before = self.current
         self.br(head)

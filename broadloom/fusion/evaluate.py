@@ -10,7 +10,6 @@ that are not cumulative are held in double precision.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +19,14 @@ import numpy as np
 
 from broadloom.dtypes import DType, int64
 from broadloom.errors import VerifyError
+from broadloom.fusion.evaluate_calls import call
+from broadloom.fusion.evaluate_memory import Array, Environment, Memory, index_of, memory_of
 from broadloom.fusion.ir import (
     Accumulated,
     Accumulator,
     Body,
     Buffer,
     Compute,
-    Extern,
     IndexValue,
     Indirect,
     Instruction,
@@ -43,11 +43,8 @@ from broadloom.fusion.ir import (
 )
 from broadloom.fusion.memory_plan import elements
 from broadloom.ops.table import OPS
-from broadloom.symbolic import Add, Expr, FloorDiv, Max, Min, Mod, Mul, Size, Symbol
+from broadloom.symbolic import Size
 from broadloom.symbolic import evaluate as evaluate_size
-
-Array = np.ndarray[Any, Any]
-Environment = dict[Symbol, Any]
 
 
 class Failure(Exception):
@@ -57,92 +54,6 @@ class Failure(Exception):
     def __init__(self, site: int, key: int, payload: tuple[int, ...]) -> None:
         super().__init__(site, key, payload)
         self.site, self.key, self.payload = site, key, payload
-
-
-# ---- memory -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Memory:
-    """Bytes, and where among them element 0 lies."""
-
-    data: Array
-    origin: int
-    owner: object = None
-
-    def positions(self, index: Any, dtype: DType) -> Array:
-        at = self.origin + np.asarray(index, np.int64).reshape(-1) * dtype.itemsize
-        if at.size and (at.min() < 0 or at.max() + dtype.itemsize > self.data.size):
-            raise VerifyError("access outside of a buffer", got=f"bytes {at.min()} to {at.max()} of {self.data.size}")
-        found: Array = at[:, None] + np.arange(dtype.itemsize)
-        return found
-
-    def load(self, index: Any, dtype: DType) -> Array:
-        raw = np.ascontiguousarray(self.data[self.positions(index, dtype)])
-        if dtype.kind == "b":
-            truth: Array = np.not_equal(raw.reshape(-1), 0)
-            return truth
-        found: Array = raw.view(dtype.numpy).reshape(-1)
-        return found
-
-    def store(self, index: Any, values: Array, dtype: DType) -> None:
-        raw = np.ascontiguousarray(values, dtype.numpy).reshape(-1, 1).view(np.uint8)
-        self.data[self.positions(index, dtype)] = raw
-
-    def view(self, region: Region, dtype: DType, symbols: Environment) -> Array:
-        """The strided array of a library call's operand."""
-        shape = tuple(evaluate_size(s, symbols) for s in region.layout.shape)
-        strides = tuple(evaluate_size(s, symbols) * dtype.itemsize for s in region.layout.strides)
-        offset = self.origin + evaluate_size(region.layout.offset, symbols) * dtype.itemsize
-        return np.ndarray(shape, dtype.numpy, self.data, offset, strides)
-
-
-def _memory_of(array: Array) -> Memory:
-    """All bytes that the elements of an array span."""
-    low = high = array.ctypes.data
-    for size, stride in zip(array.shape, array.strides, strict=True):
-        low += min(0, (size - 1) * stride)
-        high += max(0, (size - 1) * stride)
-    if array.size == 0:
-        return Memory(np.zeros(0, np.uint8), 0)
-    n = high + array.itemsize - low
-    data = np.frombuffer(memoryview((ctypes.c_uint8 * n).from_address(low)).cast("B"), np.uint8)
-    return Memory(data, array.ctypes.data - low, array)
-
-
-# ---- index expressions --------------------------------------------------------------------------------------------
-
-
-def index_of(e: Size, symbols: Environment) -> Any:
-    """The value of an expression over ints and int64 arrays.
-
-    >>> i = Symbol("i")
-    >>> index_of(2 * i + 1, {i: np.arange(3)}).tolist()
-    [1, 3, 5]
-    """
-    if not isinstance(e, Expr):
-        return e
-    if isinstance(e, Symbol):
-        if e not in symbols:
-            raise VerifyError("index symbol is not bound", got=e)
-        return symbols[e]
-    if isinstance(e, Add):
-        return sum((c * index_of(m, symbols) for m, c in e.terms), e.constant)
-    if isinstance(e, Mul):
-        value: Any = e.coefficient
-        for f in e.factors:
-            value = value * index_of(f, symbols)
-        return value
-    if isinstance(e, FloorDiv):
-        return index_of(e.dividend, symbols) // index_of(e.divisor, symbols)
-    if isinstance(e, Mod):
-        return index_of(e.dividend, symbols) % index_of(e.divisor, symbols)
-    assert isinstance(e, Min | Max)
-    values = [index_of(o, symbols) for o in e.operands]
-    result = values[0]
-    for v in values[1:]:
-        result = np.minimum(result, v) if isinstance(e, Min) else np.maximum(result, v)
-    return result
 
 
 # ---- accumulators -------------------------------------------------------------------------------------------------
@@ -395,7 +306,7 @@ def evaluate(
     results: dict[int, Array] = {}
     for buffer in program.buffers:
         if buffer.kind == "input":
-            memory[buffer.name] = _memory_of(inputs[buffer.position])
+            memory[buffer.name] = memory_of(inputs[buffer.position])
         elif buffer.kind == "constant":
             memory[buffer.name] = Memory(_constant(buffer, constants or {}), 0)
         else:
@@ -409,7 +320,10 @@ def evaluate(
         if isinstance(step, Kernel):
             _KernelRun(step, memory, symbols).run()
         else:
-            _call(step, [memory[r.buffer].view(r, dtypes[r.buffer], symbols) for r in (*step.operands, *step.results)])
+            views = [memory[r.buffer].view(r, dtypes[r.buffer], symbols) for r in (*step.operands, *step.results)]
+            bad = call(step, views)
+            if bad is not None:
+                raise Failure(step.site, bad[0], bad)
     return tuple(results[k] for k in sorted(results))
 
 
@@ -435,82 +349,3 @@ def _constant(buffer: Buffer, constants: Mapping[str, Array]) -> Array:
     if data is None:
         data = np.ascontiguousarray(constants[str(constant.digest)]).tobytes()
     return np.frombuffer(data, np.uint8)
-
-
-# ---- library calls ------------------------------------------------------------------------------------------------
-
-
-def _call(step: Extern, views: list[Array]) -> None:
-    attrs = dict(step.attrs)
-    if step.routine == "gemm":
-        a, b, c = views
-        c[...] = a @ b
-        return
-    batch = views[len(step.operands)].shape[:-2]
-    for number, index in enumerate(np.ndindex(*batch)):
-        bad = _ROUTINES[step.routine](attrs, *(v[index] for v in views))
-        if bad and step.site >= 0:
-            raise Failure(step.site, number, (number, bad))
-
-
-def _getrf(attrs: Mapping[str, Any], a: Array, lu: Array, pivots: Array) -> int:
-    bad = 0
-    rows, columns = lu.shape
-    with np.errstate(all="ignore"):
-        for k in range(min(rows, columns)):
-            best = k + int(np.argmax(np.abs(lu[k:, k].real) + np.abs(lu[k:, k].imag)))
-            pivots[k] = best + 1
-            if lu[best, k] == 0:
-                bad = bad or k + 1
-                continue
-            lu[[k, best]] = lu[[best, k]]
-            lu[k + 1 :, k] /= lu[k, k]
-            lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
-    return bad
-
-
-def _getrs(attrs: Mapping[str, Any], lu: Array, pivots: Array, b: Array, x: Array) -> int:
-    n = lu.shape[-1]
-    lower, upper = np.tril(lu, -1) + np.eye(n, dtype=lu.dtype), np.triu(lu)
-    order = np.arange(n)
-    for k, pivot in enumerate(pivots.tolist()):
-        order[[k, pivot - 1]] = order[[pivot - 1, k]]
-    trans = attrs.get("trans", "N")
-    whole = lower @ upper
-    whole = whole[np.argsort(order)]
-    whole = {"N": whole, "T": whole.T, "C": whole.conj().T}[trans]
-    x[...] = np.linalg.solve(whole, x)
-    return 0
-
-
-def _potrf(attrs: Mapping[str, Any], a: Array, factor: Array) -> int:
-    lower = attrs.get("lower", True)
-    whole = np.tril(factor) if lower else np.triu(factor).conj().T
-    whole = whole + np.tril(whole, -1).conj().T
-    try:
-        found = np.linalg.cholesky(whole)
-    except np.linalg.LinAlgError:
-        return 1
-    rows, columns = np.tril_indices(factor.shape[0])
-    if lower:
-        factor[rows, columns] = found[rows, columns]
-    else:
-        factor[columns, rows] = found[rows, columns].conj()
-    return 0
-
-
-def _trsm(attrs: Mapping[str, Any], a: Array, b: Array, x: Array) -> int:
-    """By substitution: a zero diagonal gives inf or nan."""
-    trans = attrs.get("trans", "N")
-    matrix = {"N": a, "T": a.T, "C": a.conj().T}[trans]
-    rows = range(len(matrix))
-    forward = attrs.get("lower", True) == (trans == "N")
-    for i in rows if forward else reversed(rows):
-        solved = slice(0, i) if forward else slice(i + 1, None)
-        x[i] -= matrix[i, solved] @ x[solved]
-        if not attrs.get("unit"):
-            x[i] /= matrix[i, i]
-    return 0
-
-
-_ROUTINES: dict[str, Callable[..., int]] = {"getrf": _getrf, "getrs": _getrs, "potrf": _potrf, "trsm": _trsm}

@@ -8,7 +8,7 @@ import pytest
 
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
 from broadloom.codegen.collapse import collapse
-from broadloom.codegen.kernels import runs_in_columns, tiled_loop
+from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
     ALL,

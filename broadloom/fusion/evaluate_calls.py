@@ -1,0 +1,93 @@
+"""The library calls of the interpreter of loop programs, in plain NumPy.
+
+What goes in: an `Extern` and the strided arrays of its operands and results. What comes out: results written in
+place, as LAPACK would, or the first bad matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from broadloom.fusion.evaluate_memory import Array
+from broadloom.fusion.ir import Extern
+
+
+def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
+    """Runs the step; the number of the first bad matrix and its `info`, where the step reports them."""
+    attrs = dict(step.attrs)
+    if step.routine == "gemm":
+        a, b, c = views
+        c[...] = a @ b
+        return None
+    batch = views[len(step.operands)].shape[:-2]
+    for number, index in enumerate(np.ndindex(*batch)):
+        bad = _ROUTINES[step.routine](attrs, *(v[index] for v in views))
+        if bad and step.site >= 0:
+            return number, bad
+    return None
+
+
+def _getrf(attrs: Mapping[str, Any], a: Array, lu: Array, pivots: Array) -> int:
+    bad = 0
+    rows, columns = lu.shape
+    with np.errstate(all="ignore"):
+        for k in range(min(rows, columns)):
+            best = k + int(np.argmax(np.abs(lu[k:, k].real) + np.abs(lu[k:, k].imag)))
+            pivots[k] = best + 1
+            if lu[best, k] == 0:
+                bad = bad or k + 1
+                continue
+            lu[[k, best]] = lu[[best, k]]
+            lu[k + 1 :, k] /= lu[k, k]
+            lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
+    return bad
+
+
+def _getrs(attrs: Mapping[str, Any], lu: Array, pivots: Array, b: Array, x: Array) -> int:
+    n = lu.shape[-1]
+    lower, upper = np.tril(lu, -1) + np.eye(n, dtype=lu.dtype), np.triu(lu)
+    order = np.arange(n)
+    for k, pivot in enumerate(pivots.tolist()):
+        order[[k, pivot - 1]] = order[[pivot - 1, k]]
+    trans = attrs.get("trans", "N")
+    whole = lower @ upper
+    whole = whole[np.argsort(order)]
+    whole = {"N": whole, "T": whole.T, "C": whole.conj().T}[trans]
+    x[...] = np.linalg.solve(whole, x)
+    return 0
+
+
+def _potrf(attrs: Mapping[str, Any], a: Array, factor: Array) -> int:
+    lower = attrs.get("lower", True)
+    whole = np.tril(factor) if lower else np.triu(factor).conj().T
+    whole = whole + np.tril(whole, -1).conj().T
+    try:
+        found = np.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        return 1
+    rows, columns = np.tril_indices(factor.shape[0])
+    if lower:
+        factor[rows, columns] = found[rows, columns]
+    else:
+        factor[columns, rows] = found[rows, columns].conj()
+    return 0
+
+
+def _trsm(attrs: Mapping[str, Any], a: Array, b: Array, x: Array) -> int:
+    """By substitution: a zero diagonal gives inf or nan."""
+    trans = attrs.get("trans", "N")
+    matrix = {"N": a, "T": a.T, "C": a.conj().T}[trans]
+    rows = range(len(matrix))
+    forward = attrs.get("lower", True) == (trans == "N")
+    for i in rows if forward else reversed(rows):
+        solved = slice(0, i) if forward else slice(i + 1, None)
+        x[i] -= matrix[i, solved] @ x[solved]
+        if not attrs.get("unit"):
+            x[i] /= matrix[i, i]
+    return 0
+
+
+_ROUTINES: dict[str, Callable[..., int]] = {"getrf": _getrf, "getrs": _getrs, "potrf": _potrf, "trsm": _trsm}
