@@ -188,8 +188,6 @@ class _Encoder:
                 raise NotNative
 
     def array(self, guard: g.ArrayGuard) -> None:
-        if guard.written and guard.layout == "strided":
-            raise NotNative  # the test for internal overlap is Python's
         dtype = guard.dtype.numpy
         ndim = len(guard.sizes)
         words = [dtype.num, ndim, entry_text.LAYOUTS[guard.layout], int(guard.aligned), int(guard.written)]

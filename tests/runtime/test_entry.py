@@ -252,6 +252,8 @@ ARRAYS = {
     "nothing": None,
     "type": np.ndarray,
     "three axes": np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2),
+    "interleaved": np.lib.stride_tricks.as_strided(np.arange(64.0), (3, 2, 4), (128, 64, 16)),
+    "huge broadcast": np.broadcast_to(np.zeros((1, 3, 1)), (1 << 20, 3, 1 << 20)),
     "overlapping": np.lib.stride_tricks.as_strided(np.arange(8.0), (4, 4), (8, 8)),
 }
 GUARDS = {}
@@ -287,6 +289,27 @@ def test_every_array_guard_agrees_with_its_python_form_on_every_array(name):
         before = entry._tables[spec].hits.value
         assert (entry.call(x) is not MISS) == expected, what
         assert (entry._tables[spec].hits.value > before) == expected, what
+
+
+def test_array_guards_agree_on_random_strides(rng):
+    buffer = np.zeros(4096)
+
+    def random_array(ndim):
+        shape, steps = rng.integers(0, 5, ndim), rng.integers(-9, 10, ndim)
+        return np.lib.stride_tricks.as_strided(buffer[2048:], tuple(shape), tuple(8 * steps))
+
+    for _ in range(60):
+        x = random_array(rng.integers(1, 5))
+        guard = g.ArrayGuard(X, d.float64, (None,) * x.ndim, g.layout_of(x), g.memory_order(x),
+                             axes=g.axis_kinds(x), written=bool(rng.integers(2)))  # fmt: skip
+        spec = EntrySpec("guards", (guard,), (), (), r.ConstantResult("served"), modules.copies())
+        entry = Entry(one, lambda args, kwargs: MISS)
+        entry.add(spec)
+        for other in (x, *(random_array(x.ndim) for _ in range(30))):
+            before = entry.hits(spec)
+            expected = holds(spec, entry.frame((other,), {}))
+            assert (entry.call(other) is not MISS) == expected, (x.shape, x.strides, other.shape, other.strides)
+            assert (entry._tables[spec].hits.value > before) == expected
 
 
 def test_memory_maps_are_arrays(form, tmp_path):
@@ -536,8 +559,8 @@ def test_every_dtype_as_input_and_output(form, dtype):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
 @pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 2), (3, 5, 2), (60, 70, 80)])
-def test_results_have_the_memory_order_of_numpy(form, order, shape):
-    x = np.random.default_rng(0).random([shape[a] for a in order]).transpose(np.argsort(order))
+def test_results_have_the_memory_order_of_numpy(form, order, shape, rng):
+    x = rng.random([shape[a] for a in order]).transpose(np.argsort(order))
     layout = g.layout_of(x)
     guard = array_guard(X, d.float64, (None,) * 3, layout, order, axes=("any", "any", "any"))
     spec = EntrySpec("copy", () if x.size == 0 else (guard,), (EntryInput(X, "array", d.float64),),

@@ -1,5 +1,57 @@
 ; Guards on arrays: dtype, rank, layout, sizes, strides, and the bytes that two arrays touch.
 
+; Whether two elements of a strided array may share memory, as capture.guards.overlaps_itself says: going through the
+; axes by rising stride, each must step over all that the smaller ones reach.
+define internal i1 @overlaps_itself(ptr %dims, ptr %strides, i64 %nd, i64 %itemsize) {
+entry:
+  %count = call i64 @elements(ptr %dims, i64 %nd)
+  %few = icmp slt i64 %count, 2
+  br i1 %few, label %no, label %pass
+pass:
+  %used = phi i64 [ 0, %entry ], [ %used1, %step ]
+  %reach = phi i64 [ %itemsize, %entry ], [ %reach1, %step ]
+  br label %scan
+scan:
+  %k = phi i64 [ 0, %pass ], [ %k1, %next ]
+  %best = phi i64 [ -1, %pass ], [ %best1, %next ]
+  %least = phi i64 [ 9223372036854775807, %pass ], [ %least1, %next ]
+  %end = icmp uge i64 %k, %nd
+  br i1 %end, label %chosen, label %next
+next:
+  %n = call i64 @w(ptr %dims, i64 %k)
+  %s = call i64 @w(ptr %strides, i64 %k)
+  %m = call i64 @llvm.abs.i64(i64 %s, i1 false)
+  %moved = lshr i64 %used, %k
+  %bit = and i64 %moved, 1
+  %fresh = icmp eq i64 %bit, 0
+  %long = icmp sgt i64 %n, 1
+  %smaller = icmp slt i64 %m, %least
+  %candidate = and i1 %fresh, %long
+  %take = and i1 %candidate, %smaller
+  %best1 = select i1 %take, i64 %k, i64 %best
+  %least1 = select i1 %take, i64 %m, i64 %least
+  %k1 = add i64 %k, 1
+  br label %scan
+chosen:
+  %none = icmp slt i64 %best, 0
+  br i1 %none, label %no, label %judge
+judge:
+  %inside = icmp slt i64 %least, %reach
+  br i1 %inside, label %yes, label %step
+step:
+  %size = call i64 @w(ptr %dims, i64 %best)
+  %less = sub i64 %size, 1
+  %far = mul i64 %least, %less
+  %reach1 = add i64 %far, %reach
+  %mark = shl i64 1, %best
+  %used1 = or i64 %used, %mark
+  br label %pass
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 ; g = {typenum, ndim, layout, aligned, written, itemsize, memmap type, typenum of the same meaning, sizes, kinds,
 ; order}
 define internal i1 @guard_array(ptr %x, ptr %g) {
@@ -106,7 +158,7 @@ walk:
   ; absolute strides fall along the order, ties in C order
   %i = phi i64 [ 1, %ordered ], [ %i1, %step ]
   %over = icmp uge i64 %i, %nd
-  br i1 %over, label %yes, label %pair
+  br i1 %over, label %apart, label %pair
 pair:
   %im = sub i64 %i, 1
   %ax0 = call i64 @w(ptr %order, i64 %im)
@@ -124,6 +176,11 @@ pair:
 step:
   %i1 = add i64 %i, 1
   br label %walk
+apart:
+  br i1 %anyw, label %yes, label %overlap
+overlap:
+  %shared = call i1 @overlaps_itself(ptr %dims, ptr %strides, i64 %nd, i64 %itemsize)
+  br i1 %shared, label %no, label %yes
 yes:
   ret i1 true
 no:
