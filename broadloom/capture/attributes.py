@@ -18,11 +18,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward
+from broadloom.capture.bridge import describe, frontend, inward, refuse_masked
 from broadloom.capture.containers import is_constant
 from broadloom.capture.context import Context
 from broadloom.capture.guards import IdentityGuard, PresenceGuard
-from broadloom.capture.inputs import realise
+from broadloom.capture.inputs import compiled_function, realise
 from broadloom.capture.sources import Attribute, ClassEntry, InstanceEntry, Module, Source, TypeEntry
 from broadloom.capture.values import (
     DictValue,
@@ -31,6 +31,7 @@ from broadloom.capture.values import (
     Lazy,
     ListValue,
     Marker,
+    MaskedValue,
     MethodValue,
     NativeMethod,
     Number,
@@ -49,6 +50,7 @@ from broadloom.symbolic import Expr
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
+MASKED_REDUCTIONS = frozenset({"sum", "prod", "mean", "any", "all"})  # x[mask].sum() is x.sum(where=mask)
 MISSING = object()
 
 
@@ -72,6 +74,10 @@ def find_attribute(c: Context, v: Value, name: str) -> Value:
             return _of_object(c, v, x, name)
         case SuperValue():
             return _of_super(c, v, name)
+        case MaskedValue():
+            if name not in MASKED_REDUCTIONS:
+                refuse_masked(c)
+            return NativeMethod(v, name)
         case FunctionValue():
             return _of_function(c, v, name)
         case SliceValue():
@@ -271,6 +277,8 @@ def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any, source
         _refuse_attribute(c, v, name, "its class cannot be guarded")
     if isinstance(entry, types.FunctionType):
         return MethodValue(realise(c, Lazy(source, entry)), v)
+    if compiled_function(entry) is not None:
+        return MethodValue(realise(c, Lazy(source, entry)), v)
     if isinstance(entry, staticmethod):
         return Lazy(Attribute(source, "__func__"), entry.__func__)
     if isinstance(entry, classmethod):
@@ -373,6 +381,8 @@ def _class_member(c: Context, v: ObjectValue, x: type, name: str, entry: Any) ->
     source = None if v.source is None else Attribute(v.source, name)
     if source is None:
         return inward(type.__getattribute__(x, name))
+    if compiled_function(entry) is not None:
+        return Lazy(source, entry)
     if isinstance(entry, staticmethod):
         return Lazy(source, entry.__func__)
     if isinstance(entry, classmethod) and isinstance(entry.__func__, types.FunctionType):
@@ -444,6 +454,13 @@ def set_attribute(c: Context, v: Value, name: str, value: Value) -> None:
         )
     if isinstance(v, InstanceValue) and _stays(c, v, name, realise(c, value)):
         return
+    if isinstance(v, ArrayHandle):
+        c.refuse(
+            Code.UNSUPPORTED_NUMPY,
+            f"array.{name} = ...",
+            "setting attributes of arrays is not captured",
+            "use reshape, view or item assignment",
+        )
     c.refuse(
         Code.EXTERNAL_MUTATION,
         f"{describe(v)}.{name} = ...",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from broadloom.capture.context import MAX_CALLS, Context, Scalar
 from broadloom.capture.inputs import realise
 from broadloom.capture.values import (
     DictValue,
+    InstanceValue,
+    IteratorValue,
     ListValue,
     MaskedValue,
     Number,
@@ -34,7 +36,17 @@ from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
 REFUSALS = (Unsupported, ShapeError, DTypeError, VerifyError)
-OBJECTS = (type, types.ModuleType, np.dtype, np.ufunc, types.BuiltinFunctionType, np.finfo, np.iinfo)
+OBJECTS = (
+    type,
+    types.UnionType,
+    types.GenericAlias,
+    types.ModuleType,
+    np.dtype,
+    np.ufunc,
+    types.BuiltinFunctionType,
+    np.finfo,
+    np.iinfo,
+)
 
 
 def is_array(v: Value) -> bool:
@@ -63,17 +75,22 @@ def outward(c: Context, v: Value) -> Any:
     if isinstance(v, ArrayHandle | Expr | np.generic | range | int | float | complex | str | bytes | None | type(...)):
         return v
     if isinstance(v, MaskedValue):
-        c.refuse(
-            Code.DATA_DEPENDENT,
-            "array[mask]",
-            "how many elements a mask selects depends on data",
-            "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
-        )
+        refuse_masked(c)
     c.refuse(
         Code.UNSUPPORTED_TYPE,
         f"a {describe(v)} as an argument of NumPy",
         "compiled code gives NumPy arrays, numbers, dtypes and containers of these",
         "call this NumPy function outside the compiled function",
+    )
+
+
+def refuse_masked(c: Context) -> NoReturn:
+    """Refuse to use the elements that a mask selects as an array."""
+    c.refuse(
+        Code.DATA_DEPENDENT,
+        "array[mask]",
+        "how many elements a mask selects depends on data",
+        "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
     )
 
 
@@ -87,6 +104,8 @@ def inward(v: Any) -> Value:
         return Number(v)
     if isinstance(v, slice):
         return SliceValue(v.start, v.stop, v.step)
+    if isinstance(v, np.ndindex):
+        return IteratorValue(TupleValue(list(index)) for index in v)
     return ObjectValue(v) if isinstance(v, OBJECTS) else v
 
 
@@ -116,32 +135,35 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
             "loops are unrolled: make the trip count smaller, or use array operations",
         )
     outs = [outward(c, a) for a in args]
+    kwargs = {k: v for k, v in kwargs.items() if not _not_given(c, v)}
     named = {k: outward(c, a) for k, a in kwargs.items()}
     try:
         result = entry(c.recorder, *outs, **named)
         if c.scalars and isinstance(result, ArrayHandle) and result.numpy_scalar:
             _follow_scalar(c, entry, outs, named, result)
         return inward(result)
-    except REFUSALS as error:
+    except (*REFUSALS, TypeError) as error:  # TypeError: a symbolic int stands where only an int can
         first = error
-    except TypeError as error:
-        if _raised_inside(error):
-            raise
-        c.refuse(
-            Code.UNSUPPORTED_NUMPY, name, f"these arguments are not taken: {error}", "use fewer or simpler arguments"
-        )
     fixed = [_constants(c, realise(c, a)) for a in args], {k: _constants(c, realise(c, a)) for k, a in kwargs.items()}
     if fixed != (outs, named):
         try:
             return inward(entry(c.recorder, *fixed[0], **fixed[1]))
         except REFUSALS as error:
             first = error
+    if isinstance(first, TypeError) and not isinstance(first, DTypeError):
+        raise first
     c.refuse(
         Code.UNSUPPORTED_NUMPY,
         name,
         first.what if first.got is None else f"{first.what}; got {first.got}",
         first.remedy or "call it outside the compiled function",
     )
+
+
+def _not_given(c: Context, v: Value) -> bool:
+    """Whether a keyword has the value by which NumPy's own functions say that it was left out."""
+    v = realise(c, v)
+    return isinstance(v, InstanceValue) and v.object is np._NoValue
 
 
 def _follow_scalar(c: Context, entry: Any, args: list[Any], kwargs: dict[str, Any], result: ArrayHandle) -> None:
@@ -162,12 +184,6 @@ def _follow_scalar(c: Context, entry: Any, args: list[Any], kwargs: dict[str, An
     if isinstance(value, np.generic) and value.dtype == result.dtype.numpy:
         roots = dict.fromkeys(root for h in handles for root in c.scalars[h].roots)
         c.scalars[result] = Scalar(value, tuple(roots))
-
-
-def _raised_inside(error: TypeError) -> bool:
-    """Whether the error comes from within the entry rather than from binding its arguments."""
-    trace = error.__traceback__
-    return trace is not None and trace.tb_next is not None
 
 
 def _constants(c: Context, v: Value) -> Any:

@@ -7,6 +7,7 @@ What holds: an entry does what the builtin does, or refuses; nothing here prints
 
 from __future__ import annotations
 
+import cmath
 import functools
 import itertools
 import math
@@ -464,6 +465,7 @@ BUILTINS: dict[Any, Builtin] = {
     round: _round, divmod: _divmod, pow: _pow, print: _print, id: _id,
     **{f: _pure(f) for f in (repr, chr, ord, hex, bin, oct, ascii, format, hash)},
     math.prod: _math_prod,
+    **{getattr(cmath, n): _pure(getattr(cmath, n)) for n in dir(cmath) if callable(getattr(cmath, n)) and n[0] != "_"},
     **{getattr(math, n): _math(n) for n in dir(math) if callable(getattr(math, n)) and n[0] != "_" and n != "prod"},
     **{getattr(operator, n): _operator(o) for n, o in (
         ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),

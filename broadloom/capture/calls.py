@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from broadloom.capture.attributes import HEAP_TYPE, class_entry, class_function, class_source, get_attribute
+from broadloom.capture.attributes import HEAP_TYPE, class_entry, class_function, class_source
 from broadloom.capture.binding import BindingError, bind
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend
@@ -23,7 +23,7 @@ from broadloom.capture.containers import is_constant
 from broadloom.capture.context import MAX_DEPTH, Context
 from broadloom.capture.guards import LengthGuard
 from broadloom.capture.inputs import realise
-from broadloom.capture.methods import call_method, unknown_call
+from broadloom.capture.methods import call_method, masked_reduction, unknown_call
 from broadloom.capture.sources import Attribute
 from broadloom.capture.values import (
     DictValue,
@@ -31,6 +31,7 @@ from broadloom.capture.values import (
     InstanceValue,
     Lazy,
     Marker,
+    MaskedValue,
     MethodValue,
     NativeMethod,
     ObjectValue,
@@ -42,21 +43,12 @@ from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
 
+MASKED_REDUCTIONS = frozenset({np.sum, np.prod, np.mean, np.any, np.all})
 RANDOM_MODULES = ("numpy.random", "random", "secrets", "uuid")
 CLOCK_MODULES = ("time", "datetime")
 EFFECT_MODULES = (
-    "io",
-    "_io",
-    "posix",
-    "os",
-    "sys",
-    "subprocess",
-    "logging",
-    "socket",
-    "shutil",
-    "pathlib",
-    "warnings",
-    "builtins",
+    *("io", "_io", "os", "posix", "sys", "subprocess", "logging", "socket", "shutil", "pathlib"),
+    *("warnings", "_warnings", "builtins"),
 )
 
 
@@ -168,6 +160,9 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
     if builtin is not None:
         return _call_builtin(c, x, builtin, args, kwargs)
     if entry is not None:
+        first = realise(c, args[0]) if args else None
+        if isinstance(first, MaskedValue) and x in MASKED_REDUCTIONS:
+            return masked_reduction(c, first, entry, args[1:], kwargs)
         return frontend(c, entry.name, entry, args, kwargs)
     if isinstance(x, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
         return _descriptor(c, x, args, kwargs)
@@ -278,9 +273,6 @@ def _call_instance(c: Context, v: InstanceValue, args: list[Value], kwargs: dict
             "this NumPy object is not captured",
             "call it outside the compiled function",
         )
-    wrapped = None if v.made is not None else getattr(v.object, "__dict__", {}).get("__wrapped__")
-    if v.type.__module__.startswith("broadloom.") and isinstance(wrapped, types.FunctionType):
-        return call(c, get_attribute(c, v, "__wrapped__"), args, kwargs)
     unknown_call(c, f"{v.type.__name__} object")
 
 

@@ -213,7 +213,7 @@ class Context:
 
     def input_name(self, source: Source) -> str:
         """A fresh identifier that reminds of the source: `x`, `self_w`, `self_w_1`."""
-        words = re.sub(r"\W+", "_", re.sub(r"^\w\['(\w+)'\]", r"\1", str(source))).strip("_")
+        words = re.sub(r"[\W_]+", "_", re.sub(r"^\w\['(\w+)'\]", r"\1", str(source))).strip("_")
         name = base = words if words and not words[0].isdigit() else f"in_{words}"
         k = 0
         while name in self._names:

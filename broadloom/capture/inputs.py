@@ -117,7 +117,18 @@ def _look(c: Context, source: Source, x: Any) -> Value:
         c.guard(LengthGuard(source, len(x), kind))
         return TupleValue([Lazy(Item(source, i), e) for i, e in enumerate(x)], source, kind)
     c.guard(TypeGuard(source, kind))
+    inner = compiled_function(x)
+    if inner is not None:
+        return realise(c, Lazy(Attribute(source, "__wrapped__"), inner))
     return InstanceValue(kind, x, source)
+
+
+def compiled_function(x: Any) -> types.FunctionType | None:
+    """The function behind an object made by `broadloom.compile`, which is inlined; None for anything else."""
+    if not any(k.__module__.startswith("broadloom.") and k.__name__ == "Compiled" for k in type(x).__mro__):
+        return None
+    inner = object.__getattribute__(x, "__dict__").get("__wrapped__")
+    return inner if isinstance(inner, types.FunctionType) else None
 
 
 def _int(c: Context, source: Source, x: int) -> Value:

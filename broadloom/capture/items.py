@@ -10,7 +10,7 @@ length of its first axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from broadloom import dtypes
 from broadloom.capture import numbers
 from broadloom.capture.attributes import class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, is_array
+from broadloom.capture.bridge import describe, frontend, inward, is_array, refuse_masked
 from broadloom.capture.containers import (
     CONSTANTS,
     check_mutable,
@@ -53,6 +53,8 @@ def iterate(c: Context, v: Value) -> Iterator[Value]:
     """`iter(v)`."""
     v = realise(c, v)
     match v:
+        case MaskedValue():
+            refuse_masked(c)
         case IteratorValue(iterator):
             return iterator
         case TupleValue(items) | ListValue(items):
@@ -108,6 +110,8 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
     """`v[key]`."""
     v, key = realise(c, v), realise(c, key)
     match v:
+        case MaskedValue():
+            refuse_masked(c)
         case TupleValue(items) | ListValue(items):
             return _of_sequence(c, v, items, key)
         case DictValue():
@@ -229,16 +233,6 @@ def masked_operand(c: Context, a: MaskedValue, b: Value) -> Value:
     return b
 
 
-def refuse_masked(c: Context) -> NoReturn:
-    """Refuse to use the elements that a mask selects as an array."""
-    c.refuse(
-        Code.DATA_DEPENDENT,
-        "array[mask]",
-        "how many elements a mask selects depends on data",
-        "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
-    )
-
-
 def _is_own_view(c: Context, x: ArrayHandle, key: Value, value: Value) -> bool:
     """Whether `x[key] = value` ends `x[key] += ...`: the view was written in place, and storing it changes nothing."""
     if not isinstance(value, ArrayHandle) or value.storage is not x.storage or not _is_basic(key):
@@ -274,6 +268,8 @@ def length(c: Context, v: Value) -> Size:
             return len(items)
         case DictValue():
             return len(entries(c, v))
+        case MaskedValue():
+            refuse_masked(c)
     if isinstance(v, ArrayHandle) and v.ndim and not v.numpy_scalar:
         return v.shape[0]
     if isinstance(v, str | bytes | range):

@@ -223,10 +223,18 @@ def python(c: Context, op: str, *operands: Any) -> Any:
         base, exponent = operands
         if exponent > 0 and base.bit_length() * exponent > 1 << 16:
             c.refuse(Code.TOO_LONG, f"{base} ** {exponent}", "an int of more than 65536 bits", "use floats")
+    if op == "<<" and isinstance(operands[1], int) and operands[1] > 1 << 16:
+        c.refuse(Code.TOO_LONG, f"{operands[0]} << {operands[1]}", "an int of more than 65536 bits", "use floats")
+    if op == "*" and any(isinstance(o, str | bytes) for o in operands) and max(map(_count, operands)) > 1 << 20:
+        c.refuse(Code.TOO_LONG, "a repeated string", "more than a million repetitions", "make it outside")
     try:
         return arithmetic(op, *operands)
     except (ArithmeticError, ValueError, TypeError) as error:
         c.raises(f"{op} on {', '.join(map(repr, operands))}", f"{type(error).__name__}: {error}")
+
+
+def _count(operand: Any) -> int:
+    return operand if isinstance(operand, int) else 0
 
 
 def unary(c: Context, op: Literal["-", "+", "abs"], a: Value) -> Value:

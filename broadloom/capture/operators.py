@@ -19,12 +19,12 @@ from broadloom import dtypes
 from broadloom.capture import numbers
 from broadloom.capture.attributes import class_entry, class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, is_array
+from broadloom.capture.bridge import describe, frontend, inward, is_array, refuse_masked
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
 from broadloom.capture.context import Context
 from broadloom.capture.guards import NotSameObjectGuard, arithmetic
 from broadloom.capture.inputs import realise
-from broadloom.capture.items import iterate, masked_operand, refuse_masked
+from broadloom.capture.items import iterate, masked_operand
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
@@ -61,7 +61,6 @@ METHODS = {
     "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }  # fmt: skip
 COMPARISONS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
-_PYTHON = {"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
 _SWAPPED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 
 
@@ -103,19 +102,11 @@ def _array(c: Context, op: str, a: Value, b: Value, in_place: bool = False) -> V
 
 
 def _python(c: Context, op: str, a: Any, b: Any) -> Value:
-    if op == "**" or (
-        isinstance(a, int | float | complex) and isinstance(b, int | float | complex) and op in "+-*/%//"
-    ):
-        with np.errstate(all="ignore"):
-            return numbers.python(c, op, a, b)
-    if op == "<<" and isinstance(b, int) and b > 1 << 16:
-        c.refuse(Code.TOO_LONG, f"{a} << {b}", "an int of more than 65536 bits", "use floats")
-    function = _PYTHON.get(op)
     try:
         with np.errstate(all="ignore"):
-            return arithmetic(op, a, b) if function is None else function(a, b)
-    except (ArithmeticError, ValueError, TypeError, KeyError) as error:
-        c.raises(f"{op} on {describe(a)} and {describe(b)}", f"{type(error).__name__}: {error}")
+            return inward(numbers.python(c, op, a, b))
+    except KeyError as error:
+        c.raises(f"{op} on {describe(a)} and {describe(b)}", f"KeyError: {error}")
 
 
 def _plain(c: Context, v: Value) -> Any:
@@ -147,7 +138,7 @@ def _containers(c: Context, op: str, a: Value, b: Value) -> Value | None:
     if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return ListValue(a.items + b.items)
     if isinstance(a, SetValue) and isinstance(b, SetValue) and op in "|&-^":
-        return SetValue(arithmetic("-", a.items, b.items) if op == "-" else _PYTHON[op](a.items, b.items))
+        return SetValue(arithmetic(op, a.items, b.items))
     if op == "|" and isinstance(a, DictValue) and isinstance(b, DictValue):
         return DictValue({**entries(c, a), **entries(c, b)})
     return None
@@ -214,6 +205,8 @@ def unary(c: Context, op: str, a: Value) -> Value:
     if op == "not":
         return not truth(c, a)
     a = realise(c, a)
+    if isinstance(a, MaskedValue):
+        refuse_masked(c)
     if isinstance(a, ArrayHandle):
         return frontend(c, f"{op}{describe(a)}", FUNCTIONS[UNARY[op]], [a], {})
     if isinstance(a, InstanceValue):
@@ -236,6 +229,8 @@ def unary(c: Context, op: str, a: Value) -> Value:
 def compare(c: Context, op: str, a: Value, b: Value) -> Value:
     """`a op b` for a comparison."""
     a, b = realise(c, a), realise(c, b)
+    if isinstance(a, MaskedValue) or isinstance(b, MaskedValue):
+        refuse_masked(c)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
     if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
@@ -294,6 +289,10 @@ def is_equal(c: Context, a: Value, b: Value) -> bool:
     return (not runtime and is_same(c, a, b)) or truth(c, compare(c, "==", a, b))
 
 
+def _may_be_a_number(v: Value) -> bool:
+    return numbers.is_number(v) and not isinstance(v, bool)
+
+
 def is_same(c: Context, a: Value, b: Value) -> bool:
     """`a is b`."""
     if a is b or (isinstance(a, Lazy) and isinstance(b, Lazy) and a.source == b.source):
@@ -302,7 +301,7 @@ def is_same(c: Context, a: Value, b: Value) -> bool:
     if a is b:
         return True
     if isinstance(a, Expr | Number) or isinstance(b, Expr | Number):
-        if None in (a, b) or isinstance(a, bool) or isinstance(b, bool):
+        if not (_may_be_a_number(a) and _may_be_a_number(b)):
             return False
         c.refuse(Code.UNSUPPORTED_PYTHON, "is", "the identity of numbers is not defined", "use ==")
     if isinstance(a, ObjectValue) and isinstance(b, ObjectValue):

@@ -183,7 +183,7 @@ def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> 
             lead = x.ndim - len(attrs["axes"])
             return x.transpose(*range(lead), *(a % x.ndim for a in attrs["axes"]))
         case "reshape":
-            return x.reshape(*x.shape[: x.ndim - attrs["core"]], *attrs["shape"])
+            return x.reshape((*x.shape[: x.ndim - attrs["core"]], *attrs["shape"]))
         case "expand":
             return np.broadcast_to(x, attrs["shape"], subok=True)
         case "slice":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.capture.binding import frame_of
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
@@ -430,3 +431,23 @@ def test_guards_are_in_an_order_that_can_be_checked() -> None:
                 assert base in seen or base.base is not None, str(source)
             seen.add(source)
     assert len(set(captured.guards)) == len(captured.guards)
+
+
+def test_compiled_functions_and_methods_are_inlined(harness) -> None:
+    @bl.compile
+    def inner(x, k=2.0):
+        return x * k
+
+    class Holder:
+        def __init__(self) -> None:
+            self.w = np.ones(3)
+
+        @bl.compile
+        def method(self, x):
+            return self.w * x
+
+    def outer(x, holder):
+        return inner(x) + holder.method(x) + Holder.method(holder, x)
+
+    captured = harness.check(outer, lambda: (np.arange(3.0), Holder()))
+    assert [n.op.name for n in captured.graph.nodes] == ["multiply", "multiply", "add", "multiply", "add"]

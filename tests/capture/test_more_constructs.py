@@ -195,6 +195,27 @@ def numpy_scalars_as_python_values(x, n, flag, f):
     return z, np.zeros(n), x[n], x[:n], [10, 20, 30][n], y * n, y.sum(axis=n - n), f * n, np.full(n, f), int(n), n
 
 
+@case(m)
+def masked_elements(x):
+    mask = x > 0
+    x[mask] += 10
+    x[x < -2] **= 2
+    x[mask] *= x[mask]
+    total = x[mask].sum(), np.mean(x[mask]), x[~mask].prod(), (x[mask] if False else x).any(), x[mask].all()
+    mask[0] = False
+    x[mask] = 0
+    return total, x, mask
+
+
+@case(v)
+def odds_and_ends(x):
+    out = [i * j for i, j in np.ndindex(2, 3)]
+    kinds = isinstance(x, np.ndarray | list), isinstance(3, type | int), isinstance("a", (int, str | None))
+    pieces = np.s_[1:3], np.index_exp[::2]
+    n = x.shape[0]
+    return out, kinds, x[pieces[0]], x[pieces[1]], n is None, n is not False, n & 3, n << 1, 7 | 8, np.r_[x, 1.0]
+
+
 # ---- scopes ----------------------------------------------------------------------------------------------------------
 
 
