@@ -16,7 +16,7 @@ from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, known_dtype, promote
-from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d
+from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d, reshaped
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -277,6 +277,8 @@ def np_tile(r: Recorder, A: object, reps: object) -> ArrayHandle:
     if all(c == 1 for c in counts) and isinstance(A, ArrayHandle):
         return _grown(r, r.copy(x), len(counts))
     x = _grown(r, x, len(counts))
+    if 0 in x.shape:  # NumPy has nothing to repeat, and gives a view
+        return reshaped(r, x, tuple(shapes.count(pair) for pair in zip(x.shape, counts, strict=True)))
     return call(r, "tile", x, reps=counts) if counts else r.copy(x)
 
 

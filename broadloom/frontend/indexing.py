@@ -77,11 +77,12 @@ BASIC = (Cut, Pick, type(None))
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A key, one part for each axis or new axis. `ellipsis`: an Ellipsis stood in it; `copies`: a 0-d integer array
-    stood for an integer, which makes NumPy copy the result."""
+    """A key, one part for each axis or new axis. `ellipsis`: an Ellipsis stood in it. `gap`: the number of the part
+    before which an Ellipsis stood for no axis; it still sets index arrays apart."""
 
     parts: tuple[Part, ...]
     ellipsis: bool
+    gap: int | None = None
 
 
 def parse(r: Recorder, x: ArrayHandle, key: object) -> Parsed:
@@ -102,7 +103,7 @@ def parse(r: Recorder, x: ArrayHandle, key: object) -> Parsed:
     for item in items:
         parts.append(_part(r, x, axis, item))
         axis += _axes_used(item)
-    return Parsed(tuple(parts), bool(ellipses))
+    return Parsed(tuple(parts), bool(ellipses), at if ellipses and not fill else None)
 
 
 def _prepare(r: Recorder, item: object) -> object:
@@ -259,10 +260,10 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
     if any(isinstance(p, Mask) for p in parsed.parts):
         if _is_runtime_mask_of(x, parsed.parts):
             return select(r, x, parsed.parts[0].mask)  # type: ignore[union-attr]
-        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
+        parsed = _without_masks(r, parsed)
     if _only_integers(parsed.parts):
         return _pick_at_run_time(r, x, parsed)
-    base, indices, axes, place = _split(r, x, parsed.parts)
+    base, indices, axes, place = _split(r, x, parsed)
     taken = _gather(r, base, indices, axes)
     ndim = shapes_ndim(indices)
     return _move_front_to(r, taken, ndim, place)
@@ -313,12 +314,14 @@ def _fancy_axes(parts: Sequence[Part]) -> list[int]:
     return axes
 
 
-def _split(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
+def _split(r: Recorder, x: ArrayHandle, parsed: Parsed) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
     """The basic view, the index arrays with their axes in it, and the axis where the index dims land.
 
     An integer beside an index array is an index array too, by NumPy's rule."""
+    parts = parsed.parts
     advanced = [i for i, p in enumerate(parts) if isinstance(p, (Fancy, Pick))]
-    together = advanced == list(range(advanced[0], advanced[-1] + 1))
+    first, last = advanced[0], advanced[-1]
+    together = advanced == list(range(first, last + 1)) and not (parsed.gap and first < parsed.gap <= last)
     turned = [
         Fancy(from_size(r, p.at) if isinstance(p.at, Expr) else constant(r, p.at, dtypes.int64))
         if isinstance(p, Pick)
@@ -351,10 +354,13 @@ def _move_front_to(r: Recorder, x: ArrayHandle, n: int, place: int) -> ArrayHand
     return shapes.permute(r, x, [*range(n, n + place), *range(n), *range(n + place, x.ndim)])
 
 
-def _masks_to_indices(r: Recorder, parts: Sequence[Part]) -> tuple[Part, ...]:
+def _without_masks(r: Recorder, parsed: Parsed) -> Parsed:
     """Constant masks become the index arrays of their true elements."""
     turned: list[Part] = []
-    for part in parts:
+    gap = None
+    for i, part in enumerate(parsed.parts):
+        if i == parsed.gap:
+            gap = len(turned)
         if not isinstance(part, Mask):
             turned.append(part)
             continue
@@ -365,7 +371,7 @@ def _masks_to_indices(r: Recorder, parts: Sequence[Part]) -> tuple[Part, ...]:
                 "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
             )
         turned.extend(Fancy(constant(r, i)) for i in value.nonzero())
-    return tuple(turned)
+    return Parsed(tuple(turned), parsed.ellipsis, gap)
 
 
 # ---- assignment ------------------------------------------------------------------------------------------------------
@@ -386,8 +392,8 @@ def setitem(r: Recorder, x: object, key: object, value: object) -> None:
     if any(isinstance(p, Mask) for p in parsed.parts):
         if _assign_where(r, x, parsed.parts, v):
             return
-        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
-    scatter(r, x, parsed.parts, v, "set")
+        parsed = _without_masks(r, parsed)
+    scatter(r, x, parsed, v, "set")
 
 
 def assigned(r: Recorder, value: object, dtype: dtypes.DType) -> ArrayHandle:
@@ -433,9 +439,9 @@ def _masked_sizes(x: ArrayHandle, before: Sequence[Part], mask: ArrayHandle) -> 
     return x.shape[first : first + mask.ndim]
 
 
-def scatter(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle, mode: str) -> None:
+def scatter(r: Recorder, x: ArrayHandle, parsed: Parsed, v: ArrayHandle, mode: str) -> None:
     """Write `v` at index arrays: the last write to an element wins ("set"), or all are added ("add")."""
-    base, indices, axes, place = _split(r, x, parts)
+    base, indices, axes, place = _split(r, x, parsed)
     n = shapes_ndim(indices)
     index_shape = shapes.broadcast_shapes(r, *(i.shape for i in indices))
     rest = tuple(s for i, s in enumerate(base.shape) if i not in axes)
@@ -463,12 +469,12 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
         v = call(r, "negative", v)
     parsed = parse(r, a, indices)
     if any(isinstance(p, Mask) for p in parsed.parts):
-        parsed = Parsed(_masks_to_indices(r, parsed.parts), parsed.ellipsis)
+        parsed = _without_masks(r, parsed)
     if all(isinstance(p, BASIC) for p in parsed.parts):
         view = basic_view(r, a, parsed.parts)
         r.write(view, call(r, "add", view, fit(r, v, view.shape)))
         return
-    scatter(r, a, parsed.parts, v, "add")
+    scatter(r, a, parsed, v, "add")
 
 
 def take(

@@ -20,7 +20,7 @@ from broadloom.frontend.shaping import np_diagonal, np_moveaxis
 from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.symbolic import ge
+from broadloom.symbolic import add, ge, sub
 
 
 def _pair(r: Recorder, a: object, b: object, dtype: object = None) -> tuple[ArrayHandle, ArrayHandle]:
@@ -442,15 +442,21 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     if left is None:
         raise plain_numpy_raises(f"mode must be one of 'valid', 'same', or 'full', got {mode!r}")
     right = {"full": k - 1, "same": k - 1 - k // 2, "valid": 0}[mode]
-    padded = call(r, "pad", x, constant(r, 0, d), before=(left,), after=(right,)) if left or right else x
-    m = n + left + right - k + 1
-    total: ArrayHandle | None = None
-    for i in range(k):
-        weight = shapes.drop_axes(r, shapes.cut(r, kernel, 0, i, 1), [0])
-        term = call(r, "multiply", shapes.cut(r, padded, 0, i, m), weight)
-        total = term if total is None else call(r, "add", total, term)
-    if total is None:
-        raise TypeError("the kernel has elements")
+    weights = [shapes.drop_axes(r, shapes.cut(r, kernel, 0, i, 1), [0]) for i in range(k)]
+    if mode == "valid":
+        m = sub(n, k - 1)
+        return _total(r, [call(r, "multiply", shapes.cut(r, x, 0, i, m), w) for i, w in enumerate(weights)])
+    # Products are padded, not the signal: no weight meets a zero that is not there (inf * 0 is nan).
+    zero = constant(r, 0, d)
+    products = [call(r, "multiply", x, w) for w in weights]
+    padded = [call(r, "pad", p, zero, before=(k - 1 - i,), after=(i,)) for i, p in enumerate(products)]
+    return r.copy(shapes.cut(r, _total(r, padded), 0, k - 1 - left, add(n, left + right - k + 1)))
+
+
+def _total(r: Recorder, terms: Sequence[ArrayHandle]) -> ArrayHandle:
+    total = terms[0]
+    for term in terms[1:]:
+        total = call(r, "add", total, term)
     return total
 
 

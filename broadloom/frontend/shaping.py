@@ -63,15 +63,16 @@ def np_reshape(r: Recorder, a: object, /, shape: object, order: object = "C", *,
     if copy is True:
         x = r.copy(x, "F" if kind == "F" else "C")
     if kind == "F" or (kind == "A" and is_fortran(x)):
-        result = np_transpose(r, _reshape(r, np_transpose(r, x), tuple(reversed(new))))
+        result = np_transpose(r, reshaped(r, np_transpose(r, x), tuple(reversed(new))))
     else:
-        result = _reshape(r, x, new)
+        result = reshaped(r, x, new)
     if copy is False and result.storage is not x.storage:
         raise plain_numpy_raises("unable to avoid creating a copy while reshaping")
     return kept_scalar(r, a, result)
 
 
-def _reshape(r: Recorder, x: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
+def reshaped(r: Recorder, x: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
+    """`x` in another shape: always another array object."""
     result = shapes.reshape(r, x, shape)
     return same_array(r, x) if result is x else result
 
@@ -95,7 +96,7 @@ def np_ravel(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
         x = np_transpose(r, x)
     if not x.is_c_contiguous:
         x = r.copy(x, "C")
-    return _reshape(r, x, (shapes.count(x.shape),))
+    return reshaped(r, x, (shapes.count(x.shape),))
 
 
 def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
@@ -107,7 +108,7 @@ def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
             raise Unsupported("flatten(order='K') of an array that is not contiguous", "use order='C'")
         kind = "F" if is_fortran(x) else "C"
     x = np_transpose(r, x) if kind == "F" else x
-    return _reshape(r, r.copy(x, "C"), (shapes.count(x.shape),))
+    return reshaped(r, r.copy(x, "C"), (shapes.count(x.shape),))
 
 
 # ---- axes ------------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def _compare_out_of_range(
             continue
         other_is_less = o.number > 0
         answer = _EXTREME[u][0 if other_is_less == (i == 1) else 1]
-        return full(r, other.shape, answer, dtypes.bool_)
+        return r.arrange(full(r, other.shape, answer, dtypes.bool_), [other.handle])
     return None
 
 

@@ -43,6 +43,8 @@ KEYS = {
     "two-arrays": (I1, I1),
     "two-arrays-broadcast": (I2, I1[:2]),
     "arrays-apart": (I1, slice(None), I1),
+    "arrays-apart-by-ellipsis": (slice(None), I1, ..., I1),
+    "arrays-before-ellipsis": (slice(None), I1, I1, ...),
     "array-and-int": (I1, 0),
     "int-and-array-apart": (0, slice(None), I1),
     "array-int-apart-none": (I1, None, 0),
