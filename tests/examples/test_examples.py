@@ -1,0 +1,89 @@
+"""The examples: NumPy's answers, and as few kernels, buffers and transcendentals as they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+
+FOLDER = Path(__file__).parents[2] / "examples"
+TRANSCENDENTAL = {"exp", "log", "pow", "erf", "sin", "cos", "tanh", "sqrt"}
+
+
+@pytest.fixture
+def example(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return __import__
+
+
+def compiled_and_checked(function, *arguments, **tolerance):
+    compiled = bl.compile(function, fullgraph=True)
+    got, want = compiled(*arguments), function(*arguments)
+    for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, **tolerance)
+    return compiled.report()
+
+
+def test_black_scholes_is_one_kernel_without_a_buffer(example):
+    module = example("black_scholes")
+    report = compiled_and_checked(module.price, *module.options(10_000), rtol=1e-10, atol=1e-11)
+    (kernel,) = report.kernels
+    assert report.allocations == ()
+    assert set(kernel.stores) == {"out0", "out1"}
+    counts = dict(kernel.counts)
+    assert counts["log"] == 1 and counts["sqrt"] == 1 and counts["exp"] == 1
+    assert counts["erf"] <= 4
+
+
+@pytest.mark.parametrize("name", ["china", "flower"])
+def test_image_pipeline_is_three_kernels_and_one_power_a_pixel(example, name):
+    module = example("image_pipeline")
+    photo = module.photographs()[name]
+    compiled = bl.compile(module.enhance, fullgraph=True)
+    got, want = compiled(photo).astype(int), module.enhance(photo).astype(int)
+    # A last-place difference of the power may tip a pixel over a rounding boundary, rarely and by one.
+    assert np.abs(got - want).max() <= 1 and (got != want).mean() < 1e-3
+    report = compiled.report()
+    assert len(report.kernels) <= 3
+    rows, columns, channels = photo.shape
+    evaluated = [(k, op, n) for k in report.kernels for op, n in k.counts if op in TRANSCENDENTAL]
+    assert [(op, n) for _, op, n in evaluated] == [("pow", 1)]
+    assert evaluated[0][0].loops in (f"({rows}, {columns * channels})", f"({rows * columns * channels})")
+    assert len(report.allocations) == 1
+
+
+def test_heat_steps_are_numpys_to_the_bit(example):
+    module = example("heat")
+    report = compiled_and_checked(module.advance, module.plate(64), rtol=0, atol=0)
+    assert len(report.kernels) <= 2 * module.STEPS
+
+
+def test_kmeans_step(example):
+    module = example("kmeans")
+    points, centres = module.digits()
+    report = compiled_and_checked(module.kmeans_step, points, centres, rtol=1e-12)
+    assert any(k.kind == "gemm" for k in report.kernels)
+    label = bl.compile(module.assign, fullgraph=True)(points, centres)
+    np.testing.assert_array_equal(label, module.assign(points, centres))
+
+
+def test_demo_prints_its_table_and_saves_pictures(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "broadloom.cli", "demo", "--quick", "--out", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=FOLDER.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    for row in ("Black-Scholes", "photograph china", "photograph flower", "heat", "k-means"):
+        assert row in done.stdout
+    saved = {f.name for f in tmp_path.iterdir()}
+    assert saved == {"china-before.png", "china-after.png", "flower-before.png", "flower-after.png", "heat.png"}
