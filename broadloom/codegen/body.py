@@ -157,6 +157,8 @@ class BodyEmitter:
             raise VerifyError("index is no integer", got=dtype)
         bound = self.indexer.value(size)
         wide = b.int_cast(value, "i64", signed=dtype.kind == "i")
+        if site < 0:
+            return wide
         index = wide
         if dtype.kind == "i":
             index = b.select(b.icmp("slt", wide, i64(0)), b.add(wide, bound), wide)

@@ -127,7 +127,8 @@ def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[i
             see(loop.extent)
         for instruction in instructions_of(stage.body):
             if isinstance(instruction, Indirect):
-                sites.setdefault(instruction.site)
+                if instruction.site >= 0:
+                    sites.setdefault(instruction.site)
                 see(instruction.size)
                 local.add(instruction.symbol)
             index = getattr(instruction, "index", None)

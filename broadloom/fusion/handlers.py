@@ -233,7 +233,7 @@ def count_ops(body: Body) -> int:
 
 def may_raise(body: Body) -> bool:
     """Whether the body holds a run-time check."""
-    return any(isinstance(i, Indirect) for i in instructions_of(body))
+    return any(isinstance(i, Indirect) and i.site >= 0 for i in instructions_of(body))
 
 
 def operands_of(instruction: Instruction) -> tuple[Operand, ...]:

@@ -100,7 +100,8 @@ class Compute:
 @dataclass(frozen=True, slots=True)
 class Indirect:
     """Binds `symbol` to a run-time index: a negative value gets `size` added once, then 0 <= index < size is
-    checked; a failure reports `site` of the program's site table with (index as given, size)."""
+    checked; a failure reports `site` of the program's site table with (index as given, size). A value that is proven
+    to be in range has the site -1 and is taken as it is."""
 
     value: Operand
     size: Size

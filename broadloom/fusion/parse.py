@@ -69,7 +69,7 @@ _INSTRUCTIONS = {
         "store": rf"store ({_NAME})({_BRACKET}) %(\d+)( add)?",
         "literal": r"literal (\w+) ([0-9a-f]*)",
         "index": rf"index ({_BRACKET}) (\w+)",
-        "indirect": rf"indirect {_SYMBOL} = %(\d+) < ({_BRACKET}) site (\d+)",
+        "indirect": rf"indirect {_SYMBOL} = %(\d+) < ({_BRACKET}) site (-?\d+)",
         "reduce": rf"reduce ({_NAME}) %(\d+)(?: at %(\d+))?",
         "running": rf"running ({_NAME}) %(\d+) (\w+)",
         "accumulated": rf"accumulated ({_NAME}) (\w+)",

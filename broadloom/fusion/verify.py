@@ -162,7 +162,7 @@ class _KernelVerifier:
             case Compute():
                 return self.compute(i, [self.operand(a, dtypes) for a in i.args])
             case Indirect(value, size, symbol, site):
-                if not self.operand(value, dtypes).is_integer or not 0 <= site < self.sites:
+                if not self.operand(value, dtypes).is_integer or not -1 <= site < self.sites:
                     raise self.fail("check has no integer index or no site", f"{i}")
                 self.size(size)
                 self.bind(symbol)

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from broadloom import dtypes
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, flat_index
+from broadloom.fusion.handlers import replay
 from broadloom.fusion.ir import Kernel, Stage
 from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.fusion.value_ranges import ValueRanges, is_index
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, Symbol
 
@@ -20,6 +22,8 @@ def _checked(state: Lowering, ops: Inlining, indices: TensorBox, index: Index, s
     value = indices.load(ops, index)
     if indices.dtype is not dtypes.int64:
         value = ops.compute("cast", (value,), dtypes.int64, (("dtype", dtypes.int64),))
+    if ops.parent is None and is_index(replay(ops.body(), ValueRanges())[value], size):
+        site = -1
     return ops.indirect(value, size, site)
 
 
