@@ -117,7 +117,7 @@ Z_PIO4 = 0.6170
 Z_TAN_PIO8 = 0.1717
 SPECS = (
     Spec("EXP_F64", exp_tail, -LN2_HALF, LN2_HALF, 9, lambda r: r * r),
-    Spec("EXP_F32", exp_tail, -LN2_HALF, LN2_HALF, 4, lambda r: r * r),
+    Spec("EXP_F32", exp_tail, -LN2_HALF, LN2_HALF, 5, lambda r: r * r),
     Spec("LOG_F64", log_tail, 0, Z_LOG, 6, lambda z: z / 2),
     Spec("LOG_F32", log_tail, 0, Z_LOG, 2, lambda z: z / 2),
     Spec("LOG_POW", log_tail_pow, 0, Z_LOG, 7, lambda z: z * z / 2),
@@ -129,7 +129,7 @@ SPECS = (
     Spec("ASIN_F32", asin_tail, 0, 0.25, 5, lambda z: z),
     Spec("ATAN_F64", atan_tail, 0, Z_TAN_PIO8, 10, lambda z: z),
     Spec("ATAN_F32", atan_tail, 0, Z_TAN_PIO8, 4, lambda z: z),
-    Spec("TANH_F32", tanh_tail, 0, 0.7226, 6, lambda z: z),
+    Spec("TANH_F32", tanh_tail, 0, 0.8101, 6, lambda z: z),
     Spec("CBRT", inverse_cube_root, 0.87, 1.13, 5, _one),
     Spec("EXP_MID", exp_tail, -LN2_HALF, LN2_HALF, 5, lambda r: r * r),
     Spec("LOG_MID", log_tail, 0, Z_LOG, 3, lambda z: z / 2),

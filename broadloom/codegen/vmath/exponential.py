@@ -194,8 +194,10 @@ def tanh(x: Lane) -> Lane:
     if x.bits == 32:
         z = a * a
         small = (a * z).fma(poly(z, c.TANH_F32), a)
-        large = 1.0 - 2.0 / (exp_normal(a + a) + 1.0)
-        return (a < 0.85).where(small, large).copysign(x)
+        pattern, r, tail = reduce(a + a)
+        s = power_of_two(pattern, 0)
+        large = 1.0 - 2.0 / s.fma(r + tail, s + 1.0)
+        return (a < 0.9).where(small, large).copysign(x)
     high, low = expm1_scaled(a + a, 1)
     half = high + low
     below = half + 1.0
