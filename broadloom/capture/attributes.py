@@ -22,7 +22,7 @@ from broadloom.capture.bridge import describe, frontend, inward, refuse_masked
 from broadloom.capture.containers import is_constant
 from broadloom.capture.context import Context
 from broadloom.capture.guards import IdentityGuard, PresenceGuard
-from broadloom.capture.inputs import compiled_function, realise
+from broadloom.capture.inputs import compiled_function, is_a, realise
 from broadloom.capture.sources import Attribute, ClassEntry, InstanceEntry, Module, Source, TypeEntry
 from broadloom.capture.values import (
     DictValue,
@@ -100,13 +100,13 @@ def find_attribute(c: Context, v: Value, name: str) -> Value:
 
 def _of_builtin(c: Context, v: Value, kind: type, name: str) -> Value:
     entry = inspect.getattr_static(kind, name)
-    if isinstance(entry, types.MethodDescriptorType | types.WrapperDescriptorType | types.ClassMethodDescriptorType):
+    if is_a(entry, types.MethodDescriptorType | types.WrapperDescriptorType | types.ClassMethodDescriptorType):
         return NativeMethod(v, name)
     if is_constant(v):
         return inward(getattr(v, name))
-    if isinstance(entry, (types.FunctionType, property)):  # of a named tuple's class
+    if is_a(entry, (types.FunctionType, property)):  # of a named tuple's class
         source = None if getattr(v, "source", None) is None else ClassEntry(v.source, name)
-        if source is not None and isinstance(entry, types.FunctionType):
+        if source is not None and is_a(entry, types.FunctionType):
             return MethodValue(realise(c, Lazy(source, entry)), v)
     if name == "__class__":
         return ObjectValue(kind)
@@ -190,7 +190,7 @@ def class_function(c: Context, v: Value, name: str) -> Value | None:
         return None
     entry = class_entry(v, name)
     source = class_source(v, name)
-    if not isinstance(entry, types.FunctionType) or source is None:
+    if not is_a(entry, types.FunctionType) or source is None:
         return None
     return realise(c, Lazy(source, entry))
 
@@ -246,16 +246,16 @@ def _own_entry(c: Context, v: InstanceValue, name: str) -> Value:
 
 
 def _is_data_descriptor(entry: Any) -> bool:
-    return isinstance(entry, property | types.MemberDescriptorType | types.GetSetDescriptorType) or (
+    return is_a(entry, property | types.MemberDescriptorType | types.GetSetDescriptorType) or (
         any("__set__" in k.__dict__ or "__delete__" in k.__dict__ for k in type(entry).__mro__)
     )
 
 
 def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any, source: Source | None) -> Value:
-    if type(entry) is property and isinstance(entry.fget, types.FunctionType) and source is not None:
+    if type(entry) is property and is_a(entry.fget, types.FunctionType) and source is not None:
         c.guard(IdentityGuard(source, entry))
         return c.call(Lazy(Attribute(source, "fget"), entry.fget), v)
-    if isinstance(entry, types.MemberDescriptorType):
+    if is_a(entry, types.MemberDescriptorType):
         if v.made is not None:
             return v.made.get(name, Marker.UNBOUND)
         try:
@@ -275,18 +275,18 @@ def _data_descriptor(c: Context, v: InstanceValue, name: str, entry: Any, source
 def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any, source: Source | None) -> Value:
     if source is None:
         _refuse_attribute(c, v, name, "its class cannot be guarded")
-    if isinstance(entry, types.FunctionType):
+    if is_a(entry, types.FunctionType):
         return MethodValue(realise(c, Lazy(source, entry)), v)
     if compiled_function(entry) is not None:
         return MethodValue(realise(c, Lazy(source, entry)), v)
-    if isinstance(entry, staticmethod):
+    if is_a(entry, staticmethod):
         return Lazy(Attribute(source, "__func__"), entry.__func__)
-    if isinstance(entry, classmethod):
+    if is_a(entry, classmethod):
         function = realise(c, Lazy(Attribute(source, "__func__"), entry.__func__))
         own_class = v.class_source if v.source is None else Attribute(v.source, "__class__")
         return MethodValue(function, ObjectValue(v.type, own_class))
-    if isinstance(entry, types.MethodDescriptorType | types.WrapperDescriptorType) or (
-        type(entry).__module__ == "builtins" and callable(entry) and not isinstance(entry, type)
+    if is_a(entry, types.MethodDescriptorType | types.WrapperDescriptorType) or (
+        type(entry).__module__ == "builtins" and callable(entry) and not is_a(entry, type)
     ):
         return NativeMethod(v, name)
     if any("__get__" in k.__dict__ for k in type(entry).__mro__) and not is_plain_object(entry):
@@ -370,10 +370,10 @@ def _class_member(c: Context, v: ObjectValue, x: type, name: str, entry: Any) ->
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
         return inward(type.__getattribute__(x, name))
     immutable = not x.__flags__ & HEAP_TYPE
-    if isinstance(entry, types.MethodDescriptorType | types.WrapperDescriptorType | types.BuiltinFunctionType):
+    if is_a(entry, types.MethodDescriptorType | types.WrapperDescriptorType | types.BuiltinFunctionType):
         return ObjectValue(entry)
-    if isinstance(entry, types.ClassMethodDescriptorType) or (
-        isinstance(entry, staticmethod) and not isinstance(entry.__func__, types.FunctionType)
+    if is_a(entry, types.ClassMethodDescriptorType) or (
+        is_a(entry, staticmethod) and not is_a(entry.__func__, types.FunctionType)
     ):
         return ObjectValue(type.__getattribute__(x, name))
     if v.source is None and not immutable:
@@ -383,9 +383,9 @@ def _class_member(c: Context, v: ObjectValue, x: type, name: str, entry: Any) ->
         return inward(type.__getattribute__(x, name))
     if compiled_function(entry) is not None:
         return Lazy(source, entry)
-    if isinstance(entry, staticmethod):
+    if is_a(entry, staticmethod):
         return Lazy(source, entry.__func__)
-    if isinstance(entry, classmethod) and isinstance(entry.__func__, types.FunctionType):
+    if is_a(entry, classmethod) and is_a(entry.__func__, types.FunctionType):
         function = realise(c, Lazy(Attribute(source, "__func__"), entry.__func__))
         return MethodValue(function, v)
     if any("__get__" in k.__dict__ for k in type(entry).__mro__) and not isinstance(
@@ -433,7 +433,7 @@ def _stays(c: Context, v: InstanceValue, name: str, value: Value) -> bool:
         return False
     entry = class_entry(v, name)
     intercepted = isinstance(class_entry(v, "__setattr__"), types.FunctionType) or (
-        entry is not MISSING and _is_data_descriptor(entry) and not isinstance(entry, types.MemberDescriptorType)
+        entry is not MISSING and _is_data_descriptor(entry) and not is_a(entry, types.MemberDescriptorType)
     )
     return not intercepted and realise(c, find_attribute(c, v, name)) is value
 
@@ -443,7 +443,7 @@ def set_attribute(c: Context, v: Value, name: str, value: Value) -> None:
     v = realise(c, v)
     if isinstance(v, InstanceValue) and v.made is not None:
         entry = class_entry(v, name)
-        plain_slot = isinstance(entry, types.MemberDescriptorType)
+        plain_slot = is_a(entry, types.MemberDescriptorType)
         if class_entry(v, "__setattr__") is object.__setattr__ and (
             entry is MISSING or plain_slot or not _is_data_descriptor(entry)
         ):

@@ -7,7 +7,6 @@ What holds: nothing is called for real but functions without effects on constant
 
 from __future__ import annotations
 
-import inspect
 import io
 import types
 from typing import Any
@@ -79,8 +78,6 @@ def call(c: Context, function: Value, args: list[Value], kwargs: dict[str, Value
 def call_function(c: Context, f: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Inline a Python function."""
     _check_module(c, f.namespace.mapping.get("__name__"), f.name)
-    if f.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        c.refuse(Code.UNSUPPORTED_PYTHON, f.name, "an async function", "make it an ordinary function")
     try:
         bound = bind(f.code, f.defaults, f.keyword_defaults, args, kwargs)
     except BindingError as error:

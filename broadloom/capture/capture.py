@@ -90,6 +90,7 @@ def capture(
             )
         ) from error
     c = Context(_graph_name(function.__name__), policy or Policy(), function.__globals__, call, run_function)
+    c.at(code, code.co_firstlineno)
     try:
         result = run_function(c, _root(function), _local(c, frame, function))
     except RecursionError:

@@ -74,6 +74,8 @@ class Activation:
 
 def run_function(c: Context, function: FunctionValue, local: dict[str, Value]) -> Value:
     """Evaluate a call; `local` holds one value for each parameter."""
+    if function.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        c.refuse(Code.UNSUPPORTED_PYTHON, function.name, "an async function", "make it an ordinary function")
     activation = Activation(function, local)
     if function.code.co_flags & inspect.CO_GENERATOR:
         return IteratorValue(_generate(c, activation))

@@ -93,6 +93,11 @@ def realise(c: Context, value: Value) -> Value:
     return c.realised[value.source]
 
 
+def is_a(x: Any, kinds: Any) -> bool:
+    """`isinstance` by the type alone: `isinstance` itself may read `__class__` of the object, which is user code."""
+    return issubclass(type(x), kinds)
+
+
 def _look(c: Context, source: Source, x: Any) -> Value:
     kind = type(x)
     look = _LOOKS.get(kind)
@@ -101,19 +106,19 @@ def _look(c: Context, source: Source, x: Any) -> Value:
     if kind in CONSTANTS:
         c.guard(ConstantGuard(source, x))
         return x
-    if isinstance(x, np.ndarray):
+    if is_a(x, np.ndarray):
         c.refuse(
             Code.ARRAY_KIND,
             str(source),
             f"{kind.__name__} is a subclass of numpy.ndarray with behaviour of its own",
             "pass numpy.asarray(x)",
         )
-    if isinstance(x, np.generic):
+    if is_a(x, np.generic):
         return _numpy_scalar(c, source, x)
-    if isinstance(x, (IDENTIFIED, type | enum.Enum | np.finfo | np.iinfo)):
+    if is_a(x, (*IDENTIFIED, type, enum.Enum, np.finfo, np.iinfo)):
         c.guard(IdentityGuard(source, x))
         return ObjectValue(x, source)
-    if isinstance(x, tuple) and hasattr(kind, "_fields") and kind.__iter__ is tuple.__iter__:
+    if is_a(x, tuple) and hasattr(kind, "_fields") and kind.__iter__ is tuple.__iter__:
         c.guard(LengthGuard(source, len(x), kind))
         return TupleValue([Lazy(Item(source, i), e) for i, e in enumerate(x)], source, kind)
     c.guard(TypeGuard(source, kind))
