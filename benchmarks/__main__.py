@@ -53,7 +53,7 @@ def close(result: object, expected: object) -> bool:
         return False
     if b.dtype.kind in "iub":
         return int(np.max(np.abs(a.astype(np.int64) - b.astype(np.int64)), initial=0)) <= 1
-    return bool(np.allclose(a, b, rtol=1e-3, atol=1e-4))
+    return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.max(np.abs(b), initial=0))))
 
 
 def show_time(seconds: float) -> str:
@@ -66,9 +66,9 @@ def show_workloads(console: Console, results: dict[str, dict[str, Time | str]], 
     table = Table(title="Median time of a call, and of the first")
     table.add_column("workload")
     for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("broadloom, first", justify="right")
-    table.add_column("x NumPy", justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("broadloom, first", justify="right", no_wrap=True)
+    table.add_column("x NumPy", justify="right", no_wrap=True)
     failures = []
     for workload, row in results.items():
         shown = [show_time(t.median) if isinstance(t := row[name], Time) else "-" for name in names]
@@ -106,6 +106,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no workload is named {', '.join(sorted(unknown))}")
     console = Console()
+    console.width = max(console.width, 120)
     names = list(peers.OWN)
     if options.peers:
         names += [p for p in peers.OTHERS if peers.installed(p)]
