@@ -10,7 +10,7 @@ the iteration, and leaves the iteration; memory bools are true for any non-zero 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
@@ -34,7 +34,7 @@ from broadloom.fusion.ir import (
     Running,
     Store,
 )
-from broadloom.symbolic import Size
+from broadloom.symbolic import Size, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class Place:
         return min(own, seen) if self.buffer.kind == "input" else seen
 
 
+Given = tuple[Scalar | None, DType]
+
+
 @dataclass(slots=True)
 class BodyEmitter:
     """Emits one body for one iteration."""
@@ -66,10 +69,27 @@ class BodyEmitter:
     key: Size  # the linear index of the iteration
     lane: Val | None
     leave: Block
+    given: Mapping[int, Given] = field(default_factory=dict)  # what was computed outside of the loop
     left: bool = False  # whether any check leaves
+    bound: list[tuple[Symbol, Val]] = field(default_factory=list)
 
     def run(self, body: Body) -> None:
-        self._run(body, [], [])
+        values: list[Scalar | None] = []
+        dtypes: list[DType] = []
+        for number, instruction in enumerate(body.instructions):
+            value, dtype = self.given.get(number) or self._step(instruction, values, dtypes)
+            values.append(value)
+            dtypes.append(dtype)
+
+    def run_some(self, body: Body, numbers: frozenset[int]) -> dict[int, Given]:
+        """Runs only these instructions, which need no others; their values, for `given` of another emitter."""
+        values: list[Scalar | None] = []
+        dtypes: list[DType] = []
+        for number, instruction in enumerate(body.instructions):
+            value, dtype = self._step(instruction, values, dtypes) if number in numbers else (None, bool_)
+            values.append(value)
+            dtypes.append(dtype)
+        return {n: (values[n], dtypes[n]) for n in numbers}
 
     def _run(self, body: Body, values: list[Scalar | None], dtypes: list[DType]) -> None:
         for instruction in body.instructions:
@@ -100,7 +120,9 @@ class BodyEmitter:
             case IndexValue(index, dtype):
                 return self._index_value(index, dtype), dtype
             case Indirect(operand, size, symbol, site):
-                self.indexer.bind(symbol, self._check(get(operand)[0], dtypes[operand], size, site))
+                place = self._check(get(operand)[0], dtypes[operand], size, site)
+                self.indexer.bind(symbol, place)
+                self.bound.append((symbol, place))
                 return None, bool_
             case Reduce(name, operand, position):
                 at = None if position is None else get(position)[0]

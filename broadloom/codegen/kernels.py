@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from broadloom.codegen.accumulators import Accumulators, Emit, Search
-from broadloom.codegen.body import BodyEmitter, Place
+from broadloom.codegen.body import BodyEmitter, Given, Place
 from broadloom.codegen.index import I64_MAX, Indexer
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Phi, Val, i32, i64
+from broadloom.codegen.llvm import Block, Function, FunctionBuilder, ModuleBuilder, Param, Phi, Val, i32, i64
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
     COLUMN_LANES,
@@ -32,14 +33,15 @@ from broadloom.codegen.plans import (
     SEARCH_BLOCK,
     TILE,
     chunked_loop,
+    hoisted_checks,
     ranged_loops,
     runs_in_columns,
     searches,
     tiled_loop,
 )
-from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.handlers import accesses, instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel, Loop, Reduce, Running, Stage
-from broadloom.symbolic import Size, Symbol, free_symbols, smin
+from broadloom.symbolic import Size, Symbol, free_symbols, smin, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,9 @@ class _KernelBuilder:
         self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
         self.columns = runs_in_columns(kernel)
         self.tiled = tiled_loop(kernel)
+        self.stored = frozenset(a.buffer for s in kernel.stages for a in accesses(s.body) if a.mode != "load")
+        self.given: dict[int, Mapping[int, Given]] = {}
+        self.lane_count = i64(1)
         self.loops, _ = ranged_loops(kernel)
         self.chunk = COLUMN_CHUNK if self.columns else POINT_CHUNK
         self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
@@ -249,7 +254,11 @@ class _KernelBuilder:
         b = self.b
         variable = self.loops[-1].variable
         if not self.columns:
-            self._loop(variable, start, end, self._point if self.tiled is None else self._tile)
+            run = self._point if self.tiled is None else self._tile
+            flat = [
+                s for s in self.kernel.stages if self.tiled is None and not any(t.loops for t in self.kernel.stages)
+            ]
+            self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
             return
 
         def block(first: Val) -> None:
@@ -270,6 +279,38 @@ class _KernelBuilder:
             self.indexer.close()
 
         self.b.for_loop(start, end, iteration, step=step, name=variable.name, flags="nuw nsw")
+
+    def _hoisting(
+        self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
+    ) -> None:
+        """`run` emits the innermost loop, over [start, end), around the bodies of `stages`; checks that stay the same
+        in it are made before it."""
+        found = [(s, hoisted_checks(s.body, variable, self.stored)) for s in stages]
+        found = [(s, numbers) for s, numbers in found if numbers]
+        if not found:
+            run()
+            return
+        b = self.b
+        enter, after = b.block("enter"), b.block("after")
+        b.cond_br(b.icmp("slt", start, end), enter, after)  # no iteration, no check
+        b.at(enter)
+        bound: list[tuple[Symbol, Val]] = []
+        self.indexer.open(None)
+        for stage, numbers in found:
+            key = substitute(_linear((*self.kernel.outer, *stage.loops)), {variable: 0})
+            emitter = self._emitter(key, None, after, {})
+            self.given[id(stage)] = emitter.run_some(stage.body, numbers)
+            bound += emitter.bound
+        self.indexer.close()
+        self.indexer.open(b.fenced())
+        for symbol, index in bound:
+            self.indexer.bind(symbol, index)
+        run()
+        self.indexer.close()
+        for stage, _ in found:
+            del self.given[id(stage)]
+        b.br(after)
+        b.at(after)
 
     # -- tiles --
 
@@ -309,6 +350,7 @@ class _KernelBuilder:
 
             self.b.for_loop(i64(0), lanes, iteration, name="lane", flags="nuw nsw")
 
+        self.lane_count = lanes
         each(self.accumulators.start)
         for stage in self.kernel.stages:
             self._stage(stage, each)
@@ -330,9 +372,20 @@ class _KernelBuilder:
 
         searching = not self.columns and searches(stage, self.accumulators)
 
+        def loop_over(k: int, start: Val, end: Val) -> None:
+            variable = stage.loops[k].variable
+            innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
+            self._hoisting(
+                innermost, variable, start, end, lambda: self._loop(variable, start, end, lambda: nest(k + 1))
+            )
+
         def nest(k: int) -> None:
             if k == len(stage.loops):
-                each(lambda lane: self._body(stage, lane, key))
+                run = partial(each, lambda lane: self._body(stage, lane, key))
+                if self.columns:
+                    self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
+                else:
+                    run()
                 return
             loop = stage.loops[k]
             if searching and k == len(stage.loops) - 1:
@@ -340,12 +393,12 @@ class _KernelBuilder:
                 return
             extent = self.indexer.value(loop.extent)
             if cut is None or cut[0] != k:
-                self._loop(loop.variable, i64(0), extent, lambda: nest(k + 1))
+                loop_over(k, i64(0), extent)
                 return
 
             def chunk(start: Val) -> None:
                 end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
-                self._loop(loop.variable, start, end, lambda: nest(k + 1))
+                loop_over(k, start, end)
                 each(flush)
 
             self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
@@ -379,14 +432,27 @@ class _KernelBuilder:
         b = self.b
         leave = b.block("leave")
         self.indexer.open(None)
-        emitter = BodyEmitter(
-            b, self.emit, self.indexer, self.places, self.accumulators, self.ctx, self.sites, key, lane, leave
-        )
+        emitter = self._emitter(key, lane, leave, self.given.get(id(stage), {}))
         emitter.run(stage.body)
         self.indexer.close()
         if emitter.left:
             b.br(leave)
             b.at(leave)
+
+    def _emitter(self, key: Size, lane: Val | None, leave: Block, given: Mapping[int, Given]) -> BodyEmitter:
+        return BodyEmitter(
+            self.b,
+            self.emit,
+            self.indexer,
+            self.places,
+            self.accumulators,
+            self.ctx,
+            self.sites,
+            key,
+            lane,
+            leave,
+            given,
+        )
 
 
 def _linear(loops: Sequence[Loop]) -> Size:

@@ -9,8 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broadloom.codegen.accumulators import Accumulators
-from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Indirect, Kernel, Loop, Reduce, Running, Stage, Store
+from broadloom.fusion.handlers import accesses, index_of, instructions_of, operands_of
+from broadloom.fusion.ir import (
+    Body,
+    Compute,
+    IndexValue,
+    Indirect,
+    Kernel,
+    Literalv,
+    Load,
+    Loop,
+    Reduce,
+    Running,
+    Stage,
+    Store,
+)
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
@@ -97,6 +110,29 @@ def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:
             return k, max(1, chunk // max(inside, 1))
         inside *= extent
     return None
+
+
+def hoisted_checks(body: Body, variable: Symbol, stored: frozenset[str]) -> frozenset[int]:
+    """The run-time checks of a body that do not depend on `variable`, with the instructions they need: they are run
+    once outside of the loop over it, which then may vectorise. `stored`: buffers whose loads must stay inside."""
+    free: set[int] = set()
+    varying = {variable}
+    for number, i in enumerate(body.instructions):
+        index = index_of(i)
+        bound = index is not None and bool(varying & free_symbols(index))
+        movable = isinstance(i, Load | Literalv | IndexValue | Compute | Indirect)
+        if isinstance(i, Load) and i.buffer in stored:
+            movable = False
+        if movable and not bound and all(o in free for o in operands_of(i)):
+            free.add(number)
+        elif isinstance(i, Indirect):
+            varying.add(i.symbol)
+    needed: set[int] = set()
+    for number in sorted(free, reverse=True):
+        i = body.instructions[number]
+        if isinstance(i, Indirect) or number in needed:
+            needed |= {number, *operands_of(i)}
+    return frozenset(needed)
 
 
 def searches(stage: Stage, accumulators: Accumulators) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
 from broadloom.codegen.collapse import collapse
-from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.codegen.plans import hoisted_checks, runs_in_columns, tiled_loop
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
     ALL,
@@ -717,3 +717,35 @@ def test_transpositions_run_in_tiles(order):
         for split in ((), (0.3, 0.31, 0.77)):
             native.split = split
             same(native(x)[0], np.transpose(x, np.argsort(order)) + np.float32(1))
+
+
+def embedding():
+    """Rows of x picked by indices."""
+    t, k = Symbol("t0", 0, N - 1), loop("k", DEPTH)
+    w = Written()
+    w.put(Indirect(w.load("at", k.variable, int64), N, t, 0))
+    w.store("o", k.variable * M + j, w.op("add", w.load("x", t * M + j, float32), w.number(float32, 1), dtype=float32))
+    buffers = [
+        array("x", float32, (N, M), "input", 0),
+        array("at", int64, (DEPTH,), "input", 1),
+        array("o", float32, (DEPTH, M), "output", 0),
+    ]
+    bindings = [*SIZES, (DEPTH, 1, "size", 0)]
+    return program([pointwise([k, COLUMN], w.body())], buffers, [N, M, DEPTH], bindings, [Site("index", "take", 0)])
+
+
+def test_a_check_that_stays_the_same_is_made_outside_of_the_loop():
+    assert re.search(r"v?addps", assembly(Native(embedding()).text))
+    native = Native(embedding(), always_split=True, split=(0.2, 0.37, 0.9))
+    rng = np.random.default_rng(0)
+    x, at = rng.random((9, 70), np.float32), rng.integers(-9, 9, 40)
+    same(native(x, at)[0], x[at] + np.float32(1))
+    at[[30, 20]] = 9, -10
+    with pytest.raises(Failed) as caught:
+        native(x, at)
+    with pytest.raises(Failure) as interpreted:
+        evaluate(embedding(), [x, at])
+    assert caught.value.payload == interpreted.value.payload == (-10, 9)
+    assert (caught.value.site, caught.value.key) == (0, interpreted.value.key)
+    assert native(x[:, :0].copy(), at)[0].shape == (40, 0)
+    assert hoisted_checks(take().steps[0].stages[0].body, take().steps[0].outer[0].variable, frozenset()) == frozenset()
