@@ -144,7 +144,7 @@ def _generate(
     with watch.stage("passes"):
         optimised = tools.pipeline.run(graph, PassContext(keep if dump else None))
     with watch.stage("fusion"):
-        scheduled = fuse(optimised, fusion=tools.options.fusion)
+        scheduled = fuse(optimised, fusion=tools.options.fusion, deterministic=tools.options.deterministic)
         verify_program(scheduled.program)
     if dump:
         dump.write("program", "loops", print_program(scheduled.program))
@@ -159,9 +159,9 @@ def _generate(
     return code, facts_of(scheduled, locations_of(graph))
 
 
-def fuse(graph: Graph, *, fusion: bool = True) -> Scheduled:
+def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False) -> Scheduled:
     """The loop program of a decomposed graph."""
-    return schedule(lower(graph, value_orders(graph), LOWERINGS), fusion=fusion)
+    return schedule(lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic), fusion=fusion)
 
 
 def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from broadloom.dtypes import DType
-from broadloom.errors import VerifyError
+from broadloom.errors import OptionsError, VerifyError
 from broadloom.fusion.boxes import (
     Index,
     Inlining,
@@ -75,6 +75,7 @@ class Lowering:
     boxes: dict[ValueId, TensorBox] = field(default_factory=dict)
     remaining: Counter[int] = field(default_factory=Counter)  # uses of each value that are still to come
     can_fail: bool = False  # some op of the graph may raise at run time
+    deterministic: bool = False  # no library calls: their bits may depend on the number of threads
     _names: Counter[str] = field(default_factory=Counter)
     _destinations: dict[ValueId, Buffer] = field(default_factory=dict)
 
@@ -205,6 +206,18 @@ class Lowering:
         stages = (Stage(inner, folded.body()), Stage((), stored.body()))
         self.operations.append(Kernel(self.fresh("k"), outer, stages, (accumulator,), origins=(origin,)))
 
+    def call(self, node: Node, extern: Extern) -> None:
+        """Add a library call."""
+        if self.deterministic:
+            assert isinstance(node.op, Op)
+            raise OptionsError(
+                "the option deterministic forbids calls into BLAS and LAPACK",
+                got=f"{extern.routine} for {node.op.name}",
+                remedy="leave the option off for this function",
+                location=node.location,
+            )
+        self.operations.append(extern)
+
     # ---- results ----
 
     def destination(self, value: ValueId, dtype: DType, shape: Sequence[Size]) -> Buffer:
@@ -265,10 +278,17 @@ def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Ind
     return tuple(loops), tuple(index)
 
 
-def lower(graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[..., Any]]) -> Lowered:
-    """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table."""
+def lower(
+    graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[..., Any]], *, deterministic: bool = False
+) -> Lowered:
+    """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table.
+
+    Raises `OptionsError` where `deterministic` forbids a library call that there is no loop for.
+    """
     graph = settled(graph)
-    state = Lowering(graph, orders, can_fail=any(_may_raise(graph, n) for n in graph.nodes))
+    state = Lowering(
+        graph, orders, can_fail=any(_may_raise(graph, n) for n in graph.nodes), deterministic=deterministic
+    )
     bindings = _inputs(state)
     uses = _uses(graph)
     state.remaining.update(uses)

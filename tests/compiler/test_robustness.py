@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.errors import OptionsError
 
 
 def same(got, want):
@@ -254,3 +255,38 @@ def test_results_own_their_memory():
     assert all(r.flags.owndata and r.flags.writeable for r in results)
     results[0][:] = 7
     assert all((r == 2).all() for r in results[1:])
+
+
+# ---- options ----------------------------------------------------------------------------------------------------
+
+
+def test_deterministic_makes_no_library_calls():
+    x = np.random.default_rng(0).normal(size=(96, 96))
+    plain = bl.compile(lambda x: x @ x, fullgraph=True)
+    loops = bl.compile(lambda x: x @ x, fullgraph=True, options={"deterministic": True})
+    np.testing.assert_allclose(loops(x), plain(x), rtol=1e-12, atol=1e-12)
+    assert [k.kind for k in plain.report().kernels] == ["gemm"]
+    assert [k.kind for k in loops.report().kernels] == ["kernel"]
+    solved = bl.compile(lambda x: np.linalg.inv(x), options={"deterministic": True})
+    with pytest.raises(OptionsError, match="deterministic forbids"):
+        solved(x)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    x = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+
+    def f(x):
+        return (
+            x.sum(),
+            np.exp(x).mean(),
+            x.reshape(300, 1000).sum(axis=0),
+            np.cumsum(x),
+            x.reshape(300, 1000).var(axis=1),
+        )
+
+    results = []
+    for threads in (1, 2, 3, 7):
+        results.append(bl.compile(f, fullgraph=True, options={"num_threads": threads})(x))
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))

@@ -42,7 +42,7 @@ def lower_contraction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Te
     assert isinstance(op, Op)
     kind = KINDS.get(op.name) or Contraction(len(x.shape) > 1, len(y.shape) > 1)
     conjugated = op.name in ("vecdot", "vecmat") and x.dtype.kind == "c"
-    if use_blas(x.dtype, kind, _extents(kind, x, y)):
+    if not state.deterministic and use_blas(x.dtype, kind, _extents(kind, x, y)):
         return _gemm(state, node, ids, x, y)
     return _loops(state, node, ids, x, y, kind, conjugated)
 
@@ -126,7 +126,7 @@ def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: 
         target = Region(plain.name, plain.layout)
     batch = result.shape[:-2]
     operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
-    state.operations.append(Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),)))
+    state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),)))
     made = TensorBox.whole(StorageBox(result.dtype, result.shape, None, state.buffers[target.buffer]))
     if target.buffer != buffer.name:
         state.copy_to(made, buffer)

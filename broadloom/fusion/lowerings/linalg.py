@@ -61,7 +61,7 @@ def lower_lu_factor(state: Lowering, node: Node, ids: Sequence[ValueId], a: Tens
     site = state.site("linalg", node) if node.attributes["check_singular"] else -1
     matrix, rows = _region(lu), _region(swaps)
     attrs = (("dtype", a.dtype),)
-    state.operations.append(Extern(state.fresh("x"), "getrf", (matrix,), (matrix, rows), attrs, site))
+    state.call(node, Extern(state.fresh("x"), "getrf", (matrix,), (matrix, rows), attrs, site))
     return (
         _delivered(state, ids[0], lu, factors.dtype, factors.shape),
         _delivered(state, ids[1], swaps, pivots.dtype, pivots.shape),
@@ -94,7 +94,7 @@ def lower_lu_solve(
     x = _copied(state, b, result.shape, columns_first(result.shape), "lu_solve")
     operands = (Region(matrix.buffer, broadcast_batch(matrix.layout, batch)), swaps)
     attrs = (("dtype", result.dtype), ("trans", "N"))
-    state.operations.append(Extern(state.fresh("x"), "getrs", (*operands, _region(x)), (_region(x),), attrs))
+    state.call(node, Extern(state.fresh("x"), "getrs", (*operands, _region(x)), (_region(x),), attrs))
     return _delivered(state, ids[0], x, result.dtype, result.shape)
 
 
@@ -115,7 +115,7 @@ def lower_cholesky(state: Lowering, node: Node, ids: Sequence[ValueId], a: Tenso
     site = state.site("linalg", node)
     attrs = (("dtype", a.dtype), ("lower", True))
     matrix = _region(factor)
-    state.operations.append(Extern(state.fresh("x"), "potrf", (matrix,), (matrix,), attrs, site))
+    state.call(node, Extern(state.fresh("x"), "potrf", (matrix,), (matrix,), attrs, site))
     raw = TensorBox.whole(StorageBox(result.dtype, result.shape, None, factor))
 
     def inner(ops: Inlining, index: Index) -> int:
@@ -140,5 +140,5 @@ def lower_triangular_solve(
         ("unit", attributes["unit_diagonal"]),
     )
     operand = Region(matrix.buffer, broadcast_batch(matrix.layout, result.shape[:-2]))
-    state.operations.append(Extern(state.fresh("x"), "trsm", (operand, _region(x)), (_region(x),), attrs))
+    state.call(node, Extern(state.fresh("x"), "trsm", (operand, _region(x)), (_region(x),), attrs))
     return _delivered(state, ids[0], x, result.dtype, result.shape)
