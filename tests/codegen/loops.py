@@ -58,9 +58,10 @@ def _store(b: FunctionBuilder, dtype: DType, value: Sequence[Val], base: Val, i:
         b.store(stored, b.gep(type_, base, b.add(first, i64(k)) if k else first))
 
 
-def module_text(cases: Sequence[Case], features: frozenset[str] | None = None) -> str:
+def module_text(cases: Sequence[Case], features: frozenset[str] | None = None, triple: str = "") -> str:
     """A module with a function `loop<k>(operands..., out, n)` for each case."""
-    m = ModuleBuilder("loops", triple=host().triple, features=host_features() if features is None else features)
+    features = host_features() if features is None else features
+    m = ModuleBuilder("loops", triple=triple or host().triple, features=features)
     for k, case in enumerate(cases):
         params = [Param("ptr", f"x{j}", "noalias") for j in range(len(case.operands))]
         f = m.function(f"loop{k}", "void", [*params, Param("ptr", "out", "noalias"), Param("i64", "n")])

@@ -8,6 +8,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from llvmlite import binding
 
 from broadloom.codegen.emit import EMITTERS, emit, has_cell
 from broadloom.codegen.llvm import ModuleBuilder, Param, Val, const_int, vector
@@ -32,7 +33,8 @@ from broadloom.errors import DTypeError
 from broadloom.ops.record import Op, Sample, Trait
 from broadloom.ops.sampling import edge_values, numbers, operand_dtypes
 from broadloom.ops.table import OPS
-from broadloom.runtime.target import host, parse
+from broadloom.runtime.link import object_symbols
+from broadloom.runtime.target import Target, emit_object, host, parse
 from tests.codegen.loops import Array, Case, compile_loops, host_features, loop_assembly, module_text
 
 POINTWISE = {name: op for name, op in OPS.items() if op.has(Trait.POINTWISE)}
@@ -257,3 +259,16 @@ def test_complex_products_round_every_step(rng: np.random.Generator) -> None:
     got = product(x, y)
     assert got.real.tolist() == (x.real * y.real - x.imag * y.imag).tolist()
     assert got.imag.tolist() == (x.real * y.imag + x.imag * y.real).tolist()
+
+
+@pytest.mark.parametrize(
+    "triple, cpu", [("x86_64-unknown-linux-gnu", "x86-64"), ("aarch64-unknown-linux-gnu", "generic")]
+)
+def test_the_oldest_machines_need_no_library(triple: str, cpu: str) -> None:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    names = ("add", "cast", "remainder", "round", "floor", "exp", "sin", "pow", "hypot", "nextafter")
+    chosen = [c for name in names for c, _ in cases_of(POINTWISE[name]) if c.operands[0].kind == "f"]
+    text = module_text(chosen, frozenset(), triple)
+    _, wanted = object_symbols(emit_object(text, Target(triple, cpu, "", False, 128), 0))
+    assert wanted <= {"memcpy", "memset"}
