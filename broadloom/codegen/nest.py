@@ -1,0 +1,363 @@
+"""The loops of one kernel function around its bodies.
+
+What goes in: a `Kernel`, the addresses of its buffers and the values of its symbols. What comes out: the code of a
+function that runs a range [begin, end) of the linearised outer points.
+
+What holds: a kernel function runs any range [begin, end) of the linearised outer points, and the result of a point
+does not depend on the range it is in; the innermost loop is a plain counted loop whose addresses are base plus
+offset. Three plans:
+
+- *points*: for each outer point the stages run in order, their loops inside.
+- *columns*: where the stage loops stride through memory and the last outer loop does not (a sum over the first
+  axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous.
+- *tiles*: where some accesses walk along another outer loop than the last (a transposition), the function runs a
+  range of square tiles instead of points, so that each cache line is used while it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from broadloom.codegen.accumulators import Accumulators, Emit, Search
+from broadloom.codegen.body import BodyEmitter, Given, Place
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i64
+from broadloom.codegen.plans import (
+    COLUMN_CHUNK,
+    COLUMN_LANES,
+    COLUMN_STACK,
+    POINT_CHUNK,
+    SEARCH_BLOCK,
+    TILE,
+    chunked_loop,
+    hoisted_checks,
+    ranged_loops,
+    runs_in_columns,
+    searches,
+    tiled_loop,
+)
+from broadloom.fusion.handlers import accesses, instructions_of
+from broadloom.fusion.ir import Indirect, Kernel, Loop, Reduce, Running, Stage
+from broadloom.symbolic import Size, Symbol, smin, substitute
+
+
+class NestBuilder:
+    """Builds the body function of one kernel: call `build` once."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        emit: Emit,
+        kernel: Kernel,
+        places: Mapping[str, Place],
+        symbols: Mapping[Symbol, Val],
+        sites: Mapping[int, Val],
+    ) -> None:
+        self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
+        self.columns = runs_in_columns(kernel)
+        self.tiled = tiled_loop(kernel)
+        self.stored = frozenset(a.buffer for s in kernel.stages for a in accesses(s.body) if a.mode != "load")
+        self.given: dict[int, Mapping[int, Given]] = {}
+        self.lane_count = i64(1)
+        self.loops, _ = ranged_loops(kernel)
+        self.chunk = COLUMN_CHUNK if self.columns else POINT_CHUNK
+        self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
+        self.indexer = Indexer(b)
+        self.indexer.open(b.fenced())
+        for symbol, value in symbols.items():
+            self.indexer.bind(symbol, value)
+        width = sum(24 * (1 + (a.value_dtype.kind == "c")) for a in kernel.accumulators)
+        self.lanes = max(64, min(COLUMN_LANES, COLUMN_STACK // max(1, width)) // 64 * 64) if self.columns else 1
+        self.accumulators = self._accumulators()
+
+    def _accumulators(self) -> Accumulators:
+        running: set[str] = set()
+        compensated: set[str] = set()
+        kinds = {a.name: a for a in self.kernel.accumulators}
+        for stage in self.kernel.stages:
+            for i in instructions_of(stage.body):
+                if isinstance(i, Running):
+                    running.add(i.name)
+                if isinstance(i, Reduce) and chunked_loop(stage.loops, self.chunk) is not None:
+                    a = kinds[i.name]
+                    if a.kind == "sum" and a.dtype.is_inexact:
+                        compensated.add(i.name)
+        return Accumulators(
+            self.b,
+            self.emit,
+            self.kernel.accumulators,
+            running=frozenset(running),
+            compensated=frozenset(compensated - running),
+            lanes=self.lanes,
+        )
+
+    def build(self) -> None:
+        b, outer = self.b, self.loops
+        if not outer:
+            b.if_then(b.icmp("slt", self.begin, self.end), lambda: self._guarded(self._point))
+        elif len(outer) == 1:
+            self._segment(self.begin, self.end)
+        else:
+            b.if_then(b.icmp("slt", self.begin, self.end), self._rows)
+        b.ret()
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        self.indexer.open(self.b.fenced())
+        run()
+        self.indexer.close()
+
+    def _rows(self) -> None:
+        """Loops over rows of the last outer loop; the first and last may be partial."""
+        b, loops = self.b, self.loops
+        extents = [self.indexer.value(loop.extent) for loop in loops]
+        rest, counters = self.begin, list[Val]()
+        for extent in reversed(extents):
+            counters.insert(0, b.binary("urem", rest, extent))
+            rest = b.udiv(rest, extent)
+        length = extents[-1]
+
+        head, inside, out = b.block("rows"), b.block("row"), b.block("rows.end")
+        before = b.current
+        b.br(head)
+        b.at(head)
+        at = b.phi("i64", (self.begin, before))
+        column = b.phi("i64", (counters[-1], before))
+        phis = [b.phi("i64", (c, before)) for c in counters[:-1]]
+        b.cond_br(b.icmp("slt", at.value, self.end), inside, out)
+        b.at(inside)
+        self.indexer.open(b.fenced())
+        for loop, phi in zip(loops[:-1], phis, strict=True):
+            self.indexer.bind(loop.variable, phi.value)
+        left, room = b.sub(self.end, at.value, "nsw"), b.sub(length, column.value, "nsw")
+        count = b.intrinsic("smin", left, room)
+        self._segment(column.value, b.add(column.value, count, "nsw"))
+        self.indexer.close()
+        self._advance(phis, extents[:-1])
+        at.add(b.add(at.value, count, "nsw"), b.current)
+        column.add(i64(0), b.current)
+        b.br(head)
+        b.at(out)
+
+    def _advance(self, phis: Sequence[Phi], extents: Sequence[Val]) -> None:
+        """The outer counters at the next row."""
+        b = self.b
+        carry = i64(1)
+        for phi, extent in zip(reversed(phis), reversed(extents), strict=True):
+            following = b.add(phi.value, carry, "nsw")
+            wraps = b.icmp("eq", following, extent)
+            phi.add(b.select(wraps, i64(0), following), b.current)
+            carry = b.zext(wraps, "i64")
+
+    def _segment(self, start: Val, end: Val) -> None:
+        """The points [start, end) of the last outer loop."""
+        b = self.b
+        variable = self.loops[-1].variable
+        if not self.columns:
+            run = self._point if self.tiled is None else self._tile
+            flat = [
+                s for s in self.kernel.stages if self.tiled is None and not any(t.loops for t in self.kernel.stages)
+            ]
+            self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
+            return
+
+        def block(first: Val) -> None:
+            lanes = b.intrinsic("smin", b.sub(end, first, "nsw"), i64(self.lanes))
+            self.indexer.open(b.fenced())
+            self._side_by_side(first, lanes)
+            self.indexer.close()
+
+        b.for_loop(start, end, block, step=self.lanes, name="block")
+
+    def _loop(self, variable: Symbol, start: Val, end: Val, run: Callable[[], None], step: int = 1) -> None:
+        """One loop with its level of hoisted code."""
+
+        def iteration(value: Val) -> None:
+            self.indexer.open(self.b.fenced())
+            self.indexer.bind(variable, value)
+            run()
+            self.indexer.close()
+
+        self.b.for_loop(start, end, iteration, step=step, name=variable.name, flags="nuw nsw")
+
+    def _hoisting(
+        self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
+    ) -> None:
+        """`run` emits the innermost loop, over [start, end), around the bodies of `stages`; checks that stay the same
+        in it are made before it."""
+        found = [(s, hoisted_checks(s.body, variable, self.stored)) for s in stages]
+        found = [(s, numbers) for s, numbers in found if numbers]
+        if not found:
+            run()
+            return
+        b = self.b
+        enter, after = b.block("enter"), b.block("after")
+        b.cond_br(b.icmp("slt", start, end), enter, after)  # no iteration, no check
+        b.at(enter)
+        bound: list[tuple[Symbol, Val]] = []
+        self.indexer.open(None)
+        for stage, numbers in found:
+            key = substitute(linear_index((*self.kernel.outer, *stage.loops)), {variable: 0})
+            emitter = self._emitter(key, None, after, {})
+            self.given[id(stage)] = emitter.run_some(stage.body, numbers)
+            bound += emitter.bound
+        self.indexer.close()
+        self.indexer.open(b.fenced())
+        for symbol, index in bound:
+            self.indexer.bind(symbol, index)
+        run()
+        self.indexer.close()
+        for stage, _ in found:
+            del self.given[id(stage)]
+        b.br(after)
+        b.at(after)
+
+    # -- tiles --
+
+    def _tile(self) -> None:
+        """All points of one tile."""
+        assert self.tiled is not None
+        sides = zip((self.kernel.outer[self.tiled], self.kernel.outer[-1]), self.loops[-2:], strict=True)
+        bounds = []
+        for loop, tile in sides:
+            start = self.indexer.value(tile.variable * TILE)
+            end = self.indexer.value(smin(tile.variable * TILE + TILE, loop.extent))
+            bounds.append((loop.variable, start, end))
+        (first, top, bottom), (second, left, right) = bounds
+        self._loop(first, top, bottom, lambda: self._loop(second, left, right, self._point))
+
+    # -- points --
+
+    def _point(self) -> None:
+        """All stages, for one outer point."""
+        self.accumulators.start(None)
+        for stage in self.kernel.stages:
+            self._stage(stage, lambda run: run(None))
+
+    # -- columns --
+
+    def _side_by_side(self, first: Val, lanes: Val) -> None:
+        """All stages, for a block of points of the last outer loop."""
+        variable = self.kernel.outer[-1].variable
+
+        def each(run: Callable[[Val | None], None]) -> None:
+            def iteration(lane: Val) -> None:
+                point = self.b.add(first, lane, "nuw nsw")
+                self.indexer.open(self.b.fenced())
+                self.indexer.bind(variable, point)
+                run(lane)
+                self.indexer.close()
+
+            self.b.for_loop(i64(0), lanes, iteration, name="lane", flags="nuw nsw")
+
+        self.lane_count = lanes
+        each(self.accumulators.start)
+        for stage in self.kernel.stages:
+            self._stage(stage, each)
+
+    # -- stages --
+
+    def _stage(self, stage: Stage, each: Callable[[Callable[[Val | None], None]], None]) -> None:
+        """The loops of a stage; `each` runs its argument for the point, or for each lane."""
+        reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
+        chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
+        cut = chunked_loop(stage.loops, self.chunk) if chunked else None
+        key: Size = 0
+        if any(isinstance(i, Indirect) for i in instructions_of(stage.body)):
+            key = linear_index((*self.kernel.outer, *stage.loops))
+
+        def flush(lane: Val | None) -> None:
+            for name in chunked:
+                self.accumulators.flush(name, lane)
+
+        searching = not self.columns and searches(stage, self.accumulators)
+
+        def loop_over(k: int, start: Val, end: Val) -> None:
+            variable = stage.loops[k].variable
+            innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
+            self._hoisting(
+                innermost, variable, start, end, lambda: self._loop(variable, start, end, lambda: nest(k + 1))
+            )
+
+        def nest(k: int) -> None:
+            if k == len(stage.loops):
+                run = partial(each, lambda lane: self._body(stage, lane, key))
+                if self.columns:
+                    self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
+                else:
+                    run()
+                return
+            loop = stage.loops[k]
+            if searching and k == len(stage.loops) - 1:
+                self._search(stage, loop)
+                return
+            extent = self.indexer.value(loop.extent)
+            if cut is None or cut[0] != k:
+                loop_over(k, i64(0), extent)
+                return
+
+            def chunk(start: Val) -> None:
+                end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
+                loop_over(k, start, end)
+                each(flush)
+
+            self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
+
+        nest(0)
+        if chunked and cut is None:  # a short stage of a sum that is chunked elsewhere
+            each(flush)
+
+    def _search(self, stage: Stage, loop: Loop) -> None:
+        """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all
+        before. Both inner loops vectorise, which a search that carries the position along does not."""
+        b, extent = self.b, self.indexer.value(loop.extent)
+        name = next(i.name for i in stage.body.instructions if isinstance(i, Reduce))
+
+        def block(start: Val) -> None:
+            end = b.intrinsic("smin", extent, b.add(start, i64(SEARCH_BLOCK), "nuw nsw"))
+
+            def pass_over(search: Search) -> None:
+                self.accumulators.search = search
+                self._loop(loop.variable, start, end, lambda: self._body(stage, None, 0))
+                self.accumulators.search = Search.NONE
+
+            self.accumulators.start_block(name)
+            pass_over(Search.EXTREMUM)
+            b.if_then(self.accumulators.block_wins(name), lambda: pass_over(Search.POSITION))
+            self.accumulators.finish_block(name)
+
+        b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
+
+    def _body(self, stage: Stage, lane: Val | None, key: Size) -> None:
+        b = self.b
+        leave = b.block("leave")
+        self.indexer.open(None)
+        emitter = self._emitter(key, lane, leave, self.given.get(id(stage), {}))
+        emitter.run(stage.body)
+        self.indexer.close()
+        if emitter.left:
+            b.br(leave)
+            b.at(leave)
+
+    def _emitter(self, key: Size, lane: Val | None, leave: Block, given: Mapping[int, Given]) -> BodyEmitter:
+        return BodyEmitter(
+            self.b,
+            self.emit,
+            self.indexer,
+            self.places,
+            self.accumulators,
+            self.ctx,
+            self.sites,
+            key,
+            lane,
+            leave,
+            given,
+        )
+
+
+def linear_index(loops: Sequence[Loop]) -> Size:
+    """The linear index of an outer point."""
+    key: Size = 0
+    for loop in loops:
+        key = key * loop.extent + loop.variable
+    return key
