@@ -23,7 +23,17 @@ from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_float, i32, i64
+from broadloom.codegen.llvm import (
+    Function,
+    FunctionBuilder,
+    ModuleBuilder,
+    Param,
+    Val,
+    const_float,
+    i32,
+    i64,
+    is_constant,
+)
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
@@ -235,7 +245,7 @@ class _Run:
             b.store(value, b.gep("i64", self.args, i64(k)))
         loops, block = ranged_loops(kernel)
         points = product(loop.extent for loop in loops)
-        count = self.indexer.value(points)
+        count = self._count(points)
 
         def serial() -> None:
             b.call(signature.function, self.ctx, self.args, i64(0), count)
@@ -258,6 +268,21 @@ class _Run:
             self._parallel(signature.function, count, b.intrinsic("smax", grain, i64(1)))
 
         b.if_then(worth, parallel, serial)
+
+    def _count(self, points: Size) -> Val:
+        """The number of points. One that does not fit 64 bits could never be run: it ends as a lack of memory does,
+        rather than as a kernel that runs no point."""
+        if isinstance(points, int):
+            if points >= 1 << 63:
+                raise VerifyError("kernel has more points than can be counted", got=points)
+            return i64(points)
+        count, overflow = self.indexer.checked(points)
+        if not is_constant(overflow):
+            b = self.b
+            counted = b.block("counted")
+            b.cond_br(overflow, self.out_of_memory, counted)
+            b.at(counted)
+        return count
 
     def _parallel(self, function: Function, count: Val, grain: Val) -> None:
         b = self.b

@@ -749,3 +749,16 @@ def test_a_check_that_stays_the_same_is_made_outside_of_the_loop():
     assert (caught.value.site, caught.value.key) == (0, interpreted.value.key)
     assert native(x[:, :0].copy(), at)[0].shape == (40, 0)
     assert hoisted_checks(take().steps[0].stages[0].body, take().steps[0].outer[0].variable, frozenset()) == frozenset()
+
+
+def test_more_points_than_can_be_counted_are_refused():
+    big = Symbol("big")
+    a, b = loop("a", big), loop("b", big)
+    w = Written()
+    w.store("o", 0, w.index(a.variable * b.variable))
+    buffers = [array("big", int64, (), "input", 0), array("o", int64, (), "output", 0)]
+    native = Native(program([pointwise([a, b], w.body(), serial=True)], buffers, [big], [(big, 0, "value", 0)]))
+    assert native(np.array(5))[0] == 16
+    with pytest.raises(Failed) as caught:
+        native(np.array(1 << 33))
+    assert caught.value.code == OUT_OF_MEMORY
