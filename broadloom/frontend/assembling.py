@@ -20,7 +20,7 @@ from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_a
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.symbolic import Size, sub
+from broadloom.symbolic import Size, add, floordiv, sub
 
 
 def as_list(r: Recorder, arrays: object) -> list[ArrayHandle]:
@@ -183,7 +183,7 @@ def np_array_split(r: Recorder, ary: object, indices_or_sections: Any, axis: obj
     if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
         pieces = _pieces_at(n, [shapes.as_size(i, "a split point") for i in indices_or_sections])
     else:
-        pieces = _equal_pieces(r, n, shapes.as_size(indices_or_sections, "a number of sections"))
+        pieces = _equal_pieces(n, shapes.as_size(indices_or_sections, "a number of sections"))
     return [_piece(r, x, where, start, size) for start, size in pieces]
 
 
@@ -196,18 +196,15 @@ def _pieces_at(n: Size, points: list[Size]) -> list[tuple[Size, Size]]:
     return [(c.start, len(c)) for c in cuts]
 
 
-def _equal_pieces(r: Recorder, n: Size, sections: Size) -> list[tuple[Size, Size]]:
+def _equal_pieces(n: Size, sections: Size) -> list[tuple[Size, Size]]:
     """(start, size) of so many pieces, the first ones longer by one where it does not divide."""
     if not isinstance(sections, int) or sections <= 0:
         raise plain_numpy_raises("number sections must be larger than 0")
-    if isinstance(n, int):
-        each, extra = divmod(n, sections)
-        sizes: list[Size] = [each + (i < extra) for i in range(sections)]
-    elif shapes.same(r, n % sections, 0):
-        sizes = [n // sections] * sections
-    else:
-        raise Unsupported("splitting a symbolic size unevenly", "slice the array yourself")
-    return list(zip(itertools.accumulate(sizes, initial=0), sizes, strict=False))
+    sizes = [floordiv(add(n, sections - 1 - i), sections) for i in range(sections)]
+    starts: list[Size] = [0]
+    for size in sizes[:-1]:
+        starts.append(add(starts[-1], size))
+    return list(zip(starts, sizes, strict=True))
 
 
 def _piece(r: Recorder, x: ArrayHandle, where: int, start: Size, size: Size) -> ArrayHandle:

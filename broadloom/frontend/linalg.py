@@ -16,7 +16,7 @@ from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, call, cast, constant, known_dtype, result_dtype
 from broadloom.frontend.reductions import np_max, np_min, np_sum
-from broadloom.frontend.shaping import np_diagonal, np_moveaxis
+from broadloom.frontend.shaping import np_diagonal, np_moveaxis, reversed_along
 from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -409,7 +409,7 @@ def np_convolve(r: Recorder, a: object, v: object, mode: str = "full") -> ArrayH
         x, kernel = (shapes.reshape(r, k, (1,)) if k.ndim == 0 else k for k in (x, kernel))
     if isinstance(x.shape[0], int) and isinstance(kernel.shape[0], int) and kernel.shape[0] > x.shape[0]:
         x, kernel = kernel, x
-    return _sliding_products(r, x, r.view("flip", kernel, axes=(-1,)), mode)
+    return _sliding_products(r, x, reversed_along(r, kernel, [-1]), mode)
 
 
 def np_correlate(r: Recorder, a: object, v: object, mode: str = "valid") -> ArrayHandle:

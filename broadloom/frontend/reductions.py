@@ -420,11 +420,6 @@ def np_average(
     return average, total
 
 
-def np_logsumexp(r: Recorder, x: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
-    """`numpy.logaddexp.reduce`."""
-    return call(r, "logsumexp", x, axes=axes, keepdims=keepdims)
-
-
 # ---- nan-functions -------------------------------------------------------------------------------------------------
 
 
@@ -580,6 +575,10 @@ def ufunc_reduce(
         dtype = None if op in ("all", "any") else dtype
         return reduce_with(r, u, op, array, axis, dtype, out, keepdims, initial, where)
     x = as_array(r, array)
+    if u is np.logaddexp and where is True and not _is_given(initial):
+        d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
+        axes = shapes.axes_from_end(axis, x.ndim)
+        return deliver(r, call(r, "logsumexp", cast(r, x, d), axes=axes, keepdims=bool(keepdims)), as_out(out))
     if where is not True or _is_given(initial) or u not in OPS or u.nin != 2:
         raise Unsupported(f"np.{u.__name__}.reduce with these arguments", "use sum, prod, max, min, all or any")
     if (isinstance(axis, tuple) and len(axis) != 1) or (axis is None and x.ndim != 1):

@@ -17,6 +17,7 @@ from broadloom.frontend.indexing import compress, same_array
 from broadloom.frontend.operands import as_array, call, cast, known_dtype
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.symbolic import sub
 
 Order = Literal["K", "C", "F", "A"]
 ORDERS: dict[object, Order] = {None: "C", "K": "K", "C": "C", "F": "F", "A": "A"}
@@ -281,7 +282,9 @@ def reversed_along(r: Recorder, x: ArrayHandle, axes: Sequence[int]) -> ArrayHan
     """The view that walks the axes backwards."""
     if not axes:
         return same_array(r, x)
-    return r.view("flip", x, axes=tuple(sorted(axes)))
+    back = {axis % x.ndim for axis in axes}
+    starts = tuple(sub(n, 1) if i in back and n != 0 else 0 for i, n in enumerate(x.shape))
+    return r.view("slice", x, starts=starts, sizes=x.shape, steps=tuple(-1 if i in back else 1 for i in range(x.ndim)))
 
 
 def np_fliplr(r: Recorder, m: object) -> ArrayHandle:
