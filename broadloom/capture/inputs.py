@@ -27,6 +27,7 @@ from broadloom.capture.guards import (
     CompareGuard,
     ConstantGuard,
     FloatGuard,
+    Guard,
     IdentityGuard,
     IntGuard,
     KeysGuard,
@@ -209,6 +210,7 @@ def _array(c: Context, source: Source, x: np.ndarray[Any, Any]) -> Value:
         memory_order(x),
         aligned=bool(x.flags.aligned),
         writeable=bool(x.flags.writeable),
+        sample=x.strides,
     )
     c.arguments.append(source)
     c.arrays[id(x)] = ArrayInput(source, x, handle, sizes, place, c.location)
@@ -249,6 +251,12 @@ def array_guard(a: ArrayInput, written: bool) -> ArrayGuard:
         written,
         location=a.location,
     )
+
+
+def stride_guards(a: ArrayInput) -> list[Guard]:
+    """Guards that fix the strides: for an array of free ones, where a view or a copy was decided by them."""
+    strides = Attribute(a.source, "strides")
+    return [ConstantGuard(Item(strides, axis), s, location=a.location) for axis, s in enumerate(a.array.strides)]
 
 
 def _sequence(c: Context, source: Source, x: Any) -> Value:

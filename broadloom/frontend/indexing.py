@@ -10,6 +10,7 @@ at run time by the gather itself.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -244,7 +245,7 @@ def basic_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> ArrayHandl
 
 def same_array(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """Another array object over the same memory: `x[...]`, `x.view()`."""
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable)
+    return dataclasses.replace(x, numpy_scalar=False)
 
 
 def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:

@@ -73,10 +73,7 @@ INVERSES: dict[str, Inverse] = {
 }
 
 
-def can_be_written(name: str, old: TensorType, new: TensorType) -> bool:
-    """A broadcast view is read-only in NumPy; through a bool view of other bytes (2 reads as True, too) a write
-    would change the bytes that it does not touch."""
-    if name == "expand":
-        added = new.ndim - old.ndim
-        return all(n == 1 for n in new.shape[:added]) and new.shape[added:] == old.shape
-    return name in INVERSES and not (name == "view_dtype" and new.dtype is dtypes.bool_ and old.dtype != new.dtype)
+def keeps_writeable(name: str, old: TensorType, new: TensorType) -> bool:
+    """Whether NumPy leaves a view writeable: all but those that repeat elements."""
+    added = new.ndim - old.ndim
+    return name != "expand" or (all(n == 1 for n in new.shape[:added]) and new.shape[added:] == old.shape)

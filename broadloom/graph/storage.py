@@ -22,11 +22,11 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.errors import Location, ShapeError, VerifyError
+from broadloom.errors import DTypeError, Location, ShapeError, VerifyError
 from broadloom.graph import order as orders
 from broadloom.graph import strides as geometry
 from broadloom.graph.builder import GraphBuilder, canonical_attributes
-from broadloom.graph.inverses import INVERSES, can_be_written
+from broadloom.graph.inverses import INVERSES, keeps_writeable
 from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
 from broadloom.graph.strides import Operand, Strides, representatives
@@ -52,12 +52,18 @@ SCALAR = Layout((), ())
 
 @dataclass(eq=False, slots=True)
 class Storage:
-    """A piece of memory and its current value. `input` is the number of the input it came with, if it did."""
+    """A piece of memory and its current value. `input` is the number of the input it came with, if it did.
+
+    `free`: an input's strides that are known at run time alone. `pinned`: a step depended on them, so the recording
+    holds for the sample's strides only.
+    """
 
     type: TensorType
     value: ValueId
     layout: Layout
     input: int | None = None
+    free: bool = False
+    pinned: bool = False
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
 
@@ -75,6 +81,7 @@ class ArrayHandle:
     strides: Strides
     numpy_scalar: bool = False
     writeable: bool = True
+    sample: Strides | None = None  # byte strides of the array at hand, where those of the storage are free
 
     @property
     def dtype(self) -> DType:
@@ -90,11 +97,38 @@ class ArrayHandle:
 
     @property
     def is_c_contiguous(self) -> bool:
-        return geometry.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize)
+        return self._contiguous(fortran=False)
 
     @property
     def is_f_contiguous(self) -> bool:
-        return geometry.is_contiguous(representatives(self.shape), self.strides, self.dtype.itemsize, fortran=True)
+        return self._contiguous(fortran=True)
+
+    def _contiguous(self, *, fortran: bool) -> bool:
+        width = self.dtype.itemsize
+        if geometry.is_contiguous(representatives(self.shape), self.strides, width, fortran=fortran):
+            return True
+        whole = self.shape == self.storage.type.shape and self.strides == self.storage.layout.strides
+        if not self.storage.free or whole:
+            return False  # an input whose strides are free is contiguous in neither order
+        x = self.sampled("the contiguity of a view")
+        return geometry.is_contiguous(x.shape, x.strides, width, fortran=fortran)
+
+    def reshape_is_view(self, shape: Sequence[Size]) -> bool:
+        """Whether NumPy reshapes to `shape` without a copy."""
+        new = representatives(shape)
+        if geometry.reshape_strides(self.operand, new) is not None:
+            return True
+        return self.storage.free and geometry.reshape_strides(self.sampled("a reshape"), new) is not None
+
+    def sampled(self, what: str) -> Operand:
+        """The array at hand, for a question that free strides leave open: pins them. Raises `ShapeError` without."""
+        if self.sample is None or not all(isinstance(n, int) for n in self.storage.type.shape):
+            raise ShapeError(
+                f"{what} depends on the strides of an array of free strides and sizes",
+                remedy="pass a contiguous array, or copy it first",
+            )
+        self.storage.pinned = True
+        return Operand(representatives(self.shape), self.sample, self.dtype.itemsize)
 
     @property
     def operand(self) -> Operand:
@@ -175,10 +209,23 @@ class Recorder:
         *,
         aligned: bool = True,
         writeable: bool = True,
+        sample: Strides | None = None,
     ) -> ArrayHandle:
-        """An array input. Two arguments that are one array are one input and share its handle."""
+        """An array input. Two arguments that are one array are one input and share its handle.
+
+        Strides may be free symbols, for an array that is contiguous in no order; `sample` are then the byte strides
+        of the array at hand. Where a step depends on them, `pinned` names the input afterwards.
+        """
         value = self.builder.input(name, type, strides, order, aligned=aligned)
-        return self._input_handle(value, writeable)
+        handle = self._input_handle(value, writeable)
+        handle.storage.free = geometry.has_free_strides(self.builder.input_of(value))
+        handle.sample = sample if handle.storage.free else None
+        return handle
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """The inputs of free strides for which the recording holds with the sample's strides only."""
+        return tuple(k for k, s in enumerate(self._inputs) if s.pinned)
 
     def scalar_input(self, name: str, dtype: DType = dtypes.float64) -> ArrayHandle:
         """A 0-d number known at run time."""
@@ -230,13 +277,17 @@ class Recorder:
         (type,) = self.builder.infer(OPS[name], (handle.type,), dict(canonical))
         strides = geometry.view_strides(name, dict(canonical), handle.operand, type)
         call = ViewCall(name, canonical)
-        writeable = handle.writeable and can_be_written(name, handle.type, type)
-        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable)
+        writeable = handle.writeable and keeps_writeable(name, handle.type, type)
+        sample = handle.sample
+        if sample is not None:
+            known = Operand(representatives(handle.shape), sample, handle.dtype.itemsize)
+            sample = geometry.view_strides(name, dict(canonical), known, type)
+        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable, sample)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         """`numpy.reshape` in C order: a view where NumPy gives one, else a copy. `shape` is complete (no -1)."""
         new = tuple(shape)
-        if geometry.reshape_strides(handle.operand, representatives(new)) is None:
+        if not handle.reshape_is_view(new):
             handle = self.copy(handle, "C")
         return self.view("reshape", handle, core=handle.ndim, shape=new)
 
@@ -280,12 +331,19 @@ class Recorder:
     def write(self, target: ArrayHandle, value: ArrayHandle) -> None:
         """Overwrites what `target` shows. `value` already has the target's dtype and shape.
 
-        Raises `ShapeError` for another type and `VerifyError` for a target that is not writeable.
+        Raises `ShapeError` for another type, `VerifyError` for a target that is not writeable, and `DTypeError` for a
+        view between bool and other bytes: a byte of 2 is True as well, and would not survive a write beside it.
         """
         if not target.writeable:
             raise VerifyError("a write to an array that is not writeable", remedy="check `handle.writeable` first")
         if target.type != value.type:
             raise ShapeError("a write needs a value of the target's type", got=value.type, allowed=str(target.type))
+        dtype = target.storage.type.dtype
+        for call in target.views:
+            seen: DType = call.attributes["dtype"] if call.op == "view_dtype" else dtype
+            if seen is not dtype and dtypes.bool_ in (seen, dtype):
+                raise DTypeError("a write through a view between bool and another dtype", got=f"{dtype} as {seen}")
+            dtype = seen
         new = self._put(target.storage.value, target.views, self.read(value))
         storage = target.storage
         storage.value, storage.version, storage.reads = new, storage.version + 1, {}

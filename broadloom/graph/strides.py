@@ -15,6 +15,7 @@ from broadloom.graph.ir import Input, Order, TensorType
 from broadloom.symbolic import Expr, Size, evaluate, free_symbols
 
 Strides = tuple[int, ...]
+GAP = 3  # how much wider a free stride is than a contiguous one
 ORDINARY = 7  # what a symbolic size stands for, within its range
 
 
@@ -43,17 +44,27 @@ class Operand:
 
 
 def input_strides(declared: Input) -> Strides:
-    """Representative byte strides of an input: constants as they are, symbols as `order` implies."""
+    """Representative byte strides of an input: constants as they are, symbols as `order` implies, with gaps, since an
+    array of free strides is contiguous in no order."""
     shape = representatives(declared.type.shape)
-    known = {s for size in declared.type.shape if isinstance(size, Expr) for s in free_symbols(size)}
     strides = [0] * len(shape)
     extent = 1
     for axis in reversed(declared.order):
         stride = declared.strides[axis]
-        free = isinstance(stride, Expr) and not set(free_symbols(stride)) <= known
-        strides[axis] = extent if free else representative(stride)
+        free = _is_free(stride, declared)
+        strides[axis] = GAP * extent if free else representative(stride)
         extent = max(extent, abs(strides[axis]) * max(shape[axis], 1))
     return tuple(s * declared.type.dtype.itemsize for s in strides)
+
+
+def has_free_strides(declared: Input) -> bool:
+    """Whether some strides are known at run time alone, so that the representative ones may differ from them."""
+    return any(_is_free(stride, declared) for stride in declared.strides)
+
+
+def _is_free(stride: Size, declared: Input) -> bool:
+    known = {s for size in declared.type.shape if isinstance(size, Expr) for s in free_symbols(size)}
+    return isinstance(stride, Expr) and not set(free_symbols(stride)) <= known
 
 
 def dense_strides(shape: Sequence[int], order: Order, itemsize: int) -> Strides:

@@ -212,10 +212,10 @@ def test_contiguity_flags(x: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("strides", "order", "expected"),
     [
-        ((Symbol("a"), Symbol("b")), (0, 1), (56, 8)),
-        ((Symbol("a"), Symbol("b")), (1, 0), (8, 56)),
-        ((0, Symbol("b")), (0, 1), (0, 8)),
-        ((Symbol("a"), 9), (0, 1), (504, 72)),
+        ((Symbol("a"), Symbol("b")), (0, 1), (504, 24)),
+        ((Symbol("a"), Symbol("b")), (1, 0), (24, 504)),
+        ((0, Symbol("b")), (0, 1), (0, 24)),
+        ((Symbol("a"), 9), (0, 1), (1512, 72)),
         ((Symbol("n"), 1), (0, 1), (56, 8)),
     ],
 )

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 
 from broadloom import dtypes
-from broadloom.errors import ShapeError, VerifyError
+from broadloom.errors import DTypeError, ShapeError, VerifyError
 from broadloom.graph.interpret import apply_views, interpret
 from broadloom.graph.ir import TensorType
 from broadloom.graph.parse import parse
 from broadloom.graph.storage import Recorded, Recorder
 from broadloom.graph.verify import verify
-from broadloom.symbolic import ShapeEnv, floordiv
+from broadloom.symbolic import ShapeEnv, Symbol, floordiv
 from tests.graph.programs import Program, programs
 
 
@@ -169,10 +169,49 @@ def test_writes_need_the_target_type_and_a_writeable_target() -> None:
     assert not r.view("flip", read_only, axes=(-1,)).writeable
 
 
-def test_a_bool_view_of_bytes_is_not_written_through() -> None:
+@pytest.mark.parametrize(("first", "second"), [(dtypes.uint8, dtypes.bool_), (dtypes.bool_, dtypes.uint8)])
+def test_bytes_and_bools_are_not_written_through_each_other(first: dtypes.DType, second: dtypes.DType) -> None:
+    """The byte 2 is True as well, but would not come back as 2."""
     r = Recorder()
-    h = r.input("x", TensorType(dtypes.uint8, (3,)))
-    assert not r.view("view_dtype", h, dtype=dtypes.bool_).writeable
+    view = r.view("view_dtype", r.input("x", TensorType(first, (3,))), dtype=second)
+    assert view.writeable
+    with pytest.raises(DTypeError, match="between bool and another dtype"):
+        r.write(view, view)
+
+
+def strided_input(r: Recorder, x: np.ndarray, n: Any = None) -> Any:
+    """An input whose strides are free, as capture makes it for an array that is contiguous in no order."""
+    shape = x.shape if n is None else (n, *x.shape[1:])
+    free = tuple(Symbol(f"s{axis}") for axis in range(x.ndim))
+    order = tuple(sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis])))
+    return r.input("x", TensorType(dtypes.from_numpy(x.dtype), shape), free, order, sample=x.strides)
+
+
+def test_free_strides_are_pinned_where_a_view_depends_on_them() -> None:
+    x = np.arange(24.0).reshape(4, 6)[:, ::2]  # rows follow each other: NumPy flattens it without a copy
+    r = Recorder()
+    h = strided_input(r, x)
+    assert not h.is_c_contiguous and not h.is_f_contiguous and r.pinned == ()
+    assert r.reshape(h, (4, 3, 1)).storage is h.storage and r.pinned == ()
+    assert (r.reshape(h, (12,)).storage is h.storage) == np.shares_memory(x, x.reshape(12))
+    assert r.pinned == (0,)
+
+
+def test_reversed_arrays_are_not_contiguous() -> None:
+    x = np.arange(3.0)[::-1]
+    r = Recorder()
+    h = strided_input(r, x)
+    assert not h.is_c_contiguous
+    assert r.reshape(h, (3, 1)).storage is h.storage
+    row = r.view("slice", h, **whole(1))
+    assert row.is_c_contiguous
+
+
+def test_free_strides_of_free_sizes_are_refused_where_a_view_depends_on_them() -> None:
+    r = Recorder()
+    h = strided_input(r, np.arange(24.0).reshape(4, 6)[:, ::2], Symbol("n"))
+    with pytest.raises(ShapeError, match="depends on the strides"):
+        r.reshape(h, (3 * Symbol("n"),))
 
 
 def test_promoted_operands_count_with_their_own_strides() -> None:
