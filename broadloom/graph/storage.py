@@ -31,7 +31,7 @@ from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
 from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.ops.table import OPS
-from broadloom.symbolic import ShapeEnv, Size, Symbol
+from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,18 @@ class Storage:
     pinned: bool = False
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
+    env: ShapeEnv | None = None
+
+    def sizes_at_hand(self, shape: Sequence[Size]) -> tuple[int, ...]:
+        """Sizes of the arrays that the recording is made with."""
+        return representatives(shape) if self.env is None else tuple(map(self.env.hint, shape))
+
+    def pin(self) -> None:
+        """From now on the recording holds for the strides and sizes at hand only."""
+        self.pinned = True
+        for n in self.type.shape:
+            if self.env is not None and isinstance(n, Expr):
+                self.env.decide(eq(n, self.env.hint(n)), None)
 
 
 @dataclass(eq=False, slots=True)
@@ -115,20 +127,25 @@ class ArrayHandle:
 
     def reshape_is_view(self, shape: Sequence[Size]) -> bool:
         """Whether NumPy reshapes to `shape` without a copy."""
-        new = representatives(shape)
-        if geometry.reshape_strides(self.operand, new) is not None:
+        if geometry.reshape_strides(self.operand, representatives(shape)) is not None:
             return True
-        return self.storage.free and geometry.reshape_strides(self.sampled("a reshape"), new) is not None
+        if not self.storage.free:
+            return False
+        x = self.sampled("a reshape")
+        return geometry.reshape_strides(x, self.storage.sizes_at_hand(shape)) is not None
 
     def sampled(self, what: str) -> Operand:
-        """The array at hand, for a question that free strides leave open: pins them. Raises `ShapeError` without."""
-        if self.sample is None or not all(isinstance(n, int) for n in self.storage.type.shape):
+        """The array at hand, for a question that free strides leave open: pins them, and its sizes.
+
+        Raises `ShapeError` if nothing is known of the array at hand.
+        """
+        if self.sample is None:
             raise ShapeError(
-                f"{what} depends on the strides of an array of free strides and sizes",
+                f"{what} depends on the strides of an array of free strides",
                 remedy="pass a contiguous array, or copy it first",
             )
-        self.storage.pinned = True
-        return Operand(representatives(self.shape), self.sample, self.dtype.itemsize)
+        self.storage.pin()
+        return Operand(self.storage.sizes_at_hand(self.shape), self.sample, self.dtype.itemsize)
 
     @property
     def operand(self) -> Operand:
@@ -184,6 +201,7 @@ class Recorder:
 
     def __init__(self, name: str = "f", env: ShapeEnv | None = None) -> None:
         """`env` settles the questions about symbolic sizes that no bounds settle, and keeps them as its guards."""
+        self._env = env
         decide = None if env is None else lambda relation: env.decide(relation, self.location)
         self.builder = GraphBuilder(name, decide=decide)
         self._inputs: list[Storage] = []
@@ -218,6 +236,7 @@ class Recorder:
         """
         value = self.builder.input(name, type, strides, order, aligned=aligned)
         handle = self._input_handle(value, writeable)
+        handle.storage.env = self._env
         handle.storage.free = geometry.has_free_strides(self.builder.input_of(value))
         handle.sample = sample if handle.storage.free else None
         return handle
@@ -280,8 +299,9 @@ class Recorder:
         writeable = handle.writeable and keeps_writeable(name, handle.type, type)
         sample = handle.sample
         if sample is not None:
-            known = Operand(representatives(handle.shape), sample, handle.dtype.itemsize)
-            sample = geometry.view_strides(name, dict(canonical), known, type)
+            at_hand = handle.storage.sizes_at_hand
+            known = Operand(at_hand(handle.shape), sample, handle.dtype.itemsize)
+            sample = geometry.view_strides(name, dict(canonical), known, TensorType(type.dtype, at_hand(type.shape)))
         return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable, sample)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:

@@ -207,11 +207,22 @@ def test_reversed_arrays_are_not_contiguous() -> None:
     assert row.is_c_contiguous
 
 
-def test_free_strides_of_free_sizes_are_refused_where_a_view_depends_on_them() -> None:
+def test_free_sizes_are_pinned_with_free_strides() -> None:
+    x = np.arange(24.0).reshape(4, 6)[:, ::2]
+    env = ShapeEnv()
+    n = env.create("n", 4)
+    r = Recorder("f", env)
+    h = strided_input(r, x, n)
+    assert r.reshape(h, (n, 3, 1)).storage is h.storage and env.guards == ()
+    assert r.reshape(h, (3 * n,)).storage is h.storage
+    assert r.pinned == (0,) and [str(g) for g in env.guards] == ["n == 4"]
+
+
+def test_free_strides_without_a_sample_are_refused_where_a_view_depends_on_them() -> None:
     r = Recorder()
-    h = strided_input(r, np.arange(24.0).reshape(4, 6)[:, ::2], Symbol("n"))
+    h = r.input("x", TensorType(dtypes.float64, (4, 3)), (Symbol("s"), Symbol("t")))
     with pytest.raises(ShapeError, match="depends on the strides"):
-        r.reshape(h, (3 * Symbol("n"),))
+        r.reshape(h, (12,))
 
 
 def test_promoted_operands_count_with_their_own_strides() -> None:
