@@ -34,6 +34,7 @@ from broadloom.codegen.llvm import (
     i64,
     is_constant,
 )
+from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
@@ -71,6 +72,7 @@ def module_text(
     signatures = {n: kernels.kernel(s) for n, s in enumerate(steps) if isinstance(s, Kernel)}
     _build_plan(module, program)
     _Run(module, program, plan_memory(program), signatures, constants or {}).build()
+    outline(module)
     return str(module)
 
 

@@ -170,6 +170,10 @@ class FunctionBuilder:
         self.current = self.entry
         self._lines = self.entry.lines
 
+    def set_attributes(self, attributes: str) -> None:
+        """Gives the function these attributes instead of its own."""
+        self._header = f"{self._header[: self._header.rindex(')') + 1]} {attributes} {{"
+
     # -- blocks and control flow --
 
     def block(self, name: str = "b") -> Block:
@@ -678,6 +682,28 @@ class ModuleBuilder:
         return self.global_(
             name, f"[{len(texts)} x {type_}]", f"[{', '.join(f'{type_} {t}' for t in texts)}]", align=align
         )
+
+    @property
+    def functions(self) -> tuple[FunctionBuilder, ...]:
+        """The functions defined so far, in order."""
+        return tuple(self._functions.values())
+
+    def find(self, name: str) -> FunctionBuilder:
+        """The defined function `name`."""
+        return self._functions[name]
+
+    def set_attributes(self, name: str, attributes: str) -> None:
+        """Gives the defined function `name` these attributes instead of its own."""
+        self._functions[name].set_attributes(attributes)
+
+    def keep(self, functions: Sequence[Val]) -> None:
+        """Has LLVM keep functions that nothing in the module calls yet."""
+        if functions:
+            texts = ", ".join(f"ptr {f.text}" for f in functions)
+            self._globals["llvm.compiler.used"] = (
+                f"@llvm.compiler.used = appending global [{len(functions)} x ptr] [{texts}], "
+                'section "llvm.metadata"'
+            )
 
     def discard(self, name: str) -> None:
         """Takes a function back that nothing calls yet."""

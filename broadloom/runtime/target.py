@@ -25,6 +25,7 @@ os.register_at_fork(
 )
 
 LEVELS = (0, 1, 2, 3)
+_SLOW_512 = ("skylake-avx512", "cascadelake", "cooperlake", "cannonlake")  # lower their clock for 512-bit code
 DEFAULT_LEVEL = 2
 
 
@@ -74,11 +75,15 @@ def host() -> Target:
         _initialise_native()
         triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
         features: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    if features.get("avx512f"):
+        # Said here rather than left to LLVM's tuning of the CPU, so that code generation knows the vectoriser's width.
+        features["prefer-256-bit"] = cpu in _SLOW_512
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     architecture = triple.split("-")[0]
     if architecture in ("x86_64", "amd64"):
         has_fma = features.get("fma", False)
-        bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+        wide = features.get("avx512f") and not features["prefer-256-bit"]
+        bits = 512 if wide else 256 if features.get("avx2") else 128
     else:  # AArch64's fmadd and 128-bit NEON are part of the base architecture
         has_fma, bits = architecture in ("aarch64", "arm64"), 128
     return Target(triple, cpu, text, has_fma, bits)

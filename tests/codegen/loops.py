@@ -58,8 +58,13 @@ def _store(b: FunctionBuilder, dtype: DType, value: Sequence[Val], base: Val, i:
         b.store(stored, b.gep(type_, base, b.add(first, i64(k)) if k else first))
 
 
-def module_text(cases: Sequence[Case], features: frozenset[str] | None = None, triple: str = "") -> str:
-    """A module with a function `loop<k>(operands..., out, n)` for each case."""
+def module_text(
+    cases: Sequence[Case],
+    features: frozenset[str] | None = None,
+    triple: str = "",
+    finish: Callable[[ModuleBuilder], None] = lambda module: None,
+) -> str:
+    """A module with a function `loop<k>(operands..., out, n)` for each case; `finish` sees it before it is printed."""
     features = host_features() if features is None else features
     m = ModuleBuilder("loops", triple=triple or host().triple, features=features)
     for k, case in enumerate(cases):
@@ -73,6 +78,7 @@ def module_text(cases: Sequence[Case], features: frozenset[str] | None = None, t
 
         f.for_loop(i64(0), f.params[-1], body)
         f.ret()
+    finish(m)
     return str(m)
 
 
@@ -85,10 +91,13 @@ _libraries: list[Library] = []
 
 
 def compile_loops(
-    cases: Sequence[Case], features: frozenset[str] | None = None, level: int = 1
+    cases: Sequence[Case],
+    features: frozenset[str] | None = None,
+    level: int = 1,
+    finish: Callable[[ModuleBuilder], None] = lambda module: None,
 ) -> list[Callable[..., Array]]:
     """A function of equally long one-dimensional arrays for each case."""
-    library = link([emit_object(module_text(cases, features), host(), level)], {})
+    library = link([emit_object(module_text(cases, features, finish=finish), host(), level)], {})
     _libraries.append(library)
     return [functools.partial(_run, library.address(f"loop{k}"), case) for k, case in enumerate(cases)]
 

@@ -63,18 +63,21 @@ FUNCTIONS: dict[str, Entry] = {
 
 def call(name: str, *args: Lane) -> Lane:
     """The function `name` of float or double lanes, defined in the module when first used."""
-    entry, b, type_ = FUNCTIONS[name], args[0].b, args[0].type
+    b, type_ = args[0].b, args[0].type
     if llvm.element_of(type_) not in ("float", "double") or any(a.type != type_ for a in args):
         raise CodegenError(f"math function {name} on other types", got=type_, allowed="float or double, all equal")
 
     def build(inner: FunctionBuilder) -> None:
-        lanes = [Lane(inner, p) for p in inner.params]
-        if entry.via_double is not None and lanes[0].element == "float":
-            result = entry.via_double(*(x.convert("fpext", "double") for x in lanes)).convert("fptrunc", "float")
-        else:
-            result = entry.build(*lanes)
-        inner.ret(result.v)
+        inner.ret(body(name, [Lane(inner, p) for p in inner.params]).v)
 
     params = [Param(type_, letter) for letter in "xy"[: len(args)]]
     function = b.module.helper(f"bl.{name}.{llvm.mangle(type_)}", type_, params, build)
     return Lane(b, b.call(function, *(a.v for a in args)))
+
+
+def body(name: str, lanes: list[Lane]) -> Lane:
+    """The instructions of the function `name` on these lanes, in place."""
+    entry = FUNCTIONS[name]
+    if entry.via_double is not None and lanes[0].element == "float":
+        return entry.via_double(*(x.convert("fpext", "double") for x in lanes)).convert("fptrunc", "float")
+    return entry.build(*lanes)
