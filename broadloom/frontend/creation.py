@@ -15,6 +15,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
+from broadloom.frontend.casting import converted
 from broadloom.frontend.operands import (
     as_array,
     call,
@@ -28,7 +29,7 @@ from broadloom.frontend.operands import (
     result_dtype,
 )
 from broadloom.frontend.reductions import np_any
-from broadloom.frontend.shaping import array_of, converted, np_diagonal, order_of, permuted
+from broadloom.frontend.shaping import array_of, np_diagonal, order_of, permuted
 from broadloom.frontend.ufuncs import apply
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.order import copy_order

@@ -1,4 +1,4 @@
-"""Indexing and index assignment, complete: `x[key]`, `x[key] = value`, `np.add.at`.
+"""Indexing, complete: `x[key]`, and the functions that read at indices.
 
 What goes in: a handle and a key as the user wrote it. What comes out: a view where NumPy gives a view, a NumPy
 scalar where every axis has an integer, a fresh array for advanced indexing.
@@ -26,12 +26,10 @@ from broadloom.frontend.operands import (
     from_size,
     is_sequence,
     is_symbolic,
-    lift,
-    operand,
 )
 from broadloom.frontend.selection import select
 from broadloom.frontend.shapes import decide
-from broadloom.frontend.ufuncs import as_mask, full
+from broadloom.frontend.ufuncs import full
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
@@ -261,12 +259,12 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
     if any(isinstance(p, Mask) for p in parsed.parts):
         if _is_runtime_mask_of(x, parsed.parts):
             return select(r, x, parsed.parts[0].mask)  # type: ignore[union-attr]
-        parsed = _without_masks(r, parsed)
+        parsed = without_masks(r, parsed)
     if _only_integers(parsed.parts):
         return _pick_at_run_time(r, x, parsed)
-    base, indices, axes, place = _split(r, x, parsed)
+    base, indices, axes, place = separate(r, x, parsed)
     taken = _gather(r, base, indices, axes)
-    ndim = shapes_ndim(indices)
+    ndim = index_rank(indices)
     return _move_front_to(r, taken, ndim, place)
 
 
@@ -315,7 +313,7 @@ def _fancy_axes(parts: Sequence[Part]) -> list[int]:
     return axes
 
 
-def _split(r: Recorder, x: ArrayHandle, parsed: Parsed) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
+def separate(r: Recorder, x: ArrayHandle, parsed: Parsed) -> tuple[ArrayHandle, list[ArrayHandle], list[int], int]:
     """The basic view, the index arrays with their axes in it, and the axis where the index dims land.
 
     An integer beside an index array is an index array too, by NumPy's rule."""
@@ -335,7 +333,7 @@ def _split(r: Recorder, x: ArrayHandle, parsed: Parsed) -> tuple[ArrayHandle, li
     return base, indices, axes, axes[0] if together else 0
 
 
-def shapes_ndim(indices: Sequence[ArrayHandle]) -> int:
+def index_rank(indices: Sequence[ArrayHandle]) -> int:
     """How many dims the index arrays broadcast to."""
     return max(i.ndim for i in indices)
 
@@ -355,7 +353,7 @@ def _move_front_to(r: Recorder, x: ArrayHandle, n: int, place: int) -> ArrayHand
     return shapes.permute(r, x, [*range(n, n + place), *range(n), *range(n + place, x.ndim)])
 
 
-def _without_masks(r: Recorder, parsed: Parsed) -> Parsed:
+def without_masks(r: Recorder, parsed: Parsed) -> Parsed:
     """Constant masks become the index arrays of their true elements."""
     turned: list[Part] = []
     gap = None
@@ -373,109 +371,6 @@ def _without_masks(r: Recorder, parsed: Parsed) -> Parsed:
             )
         turned.extend(Fancy(constant(r, i)) for i in value.nonzero())
     return Parsed(tuple(turned), parsed.ellipsis, gap)
-
-
-# ---- assignment ------------------------------------------------------------------------------------------------------
-
-
-def setitem(r: Recorder, x: object, key: object, value: object) -> None:
-    """`x[key] = value`."""
-    if not isinstance(x, ArrayHandle) or x.numpy_scalar:
-        raise plain_numpy_raises("only an array takes index assignment")
-    if not x.writeable:
-        raise plain_numpy_raises("assignment destination is read-only")
-    parsed = parse(r, x, key)
-    v = assigned(r, value, x.dtype)
-    if all(isinstance(p, BASIC) for p in parsed.parts):
-        view = basic_view(r, x, parsed.parts)
-        r.write(view, fit(r, v, view.shape))
-        return
-    if any(isinstance(p, Mask) for p in parsed.parts):
-        if _assign_where(r, x, parsed.parts, v):
-            return
-        parsed = _without_masks(r, parsed)
-    scatter(r, x, parsed, v, "set")
-
-
-def assigned(r: Recorder, value: object, dtype: dtypes.DType) -> ArrayHandle:
-    """A value for a place of `dtype`: any cast is allowed, but a Python int has to fit."""
-    return r.copy(lift(r, operand(r, value), dtype))
-
-
-def fit(r: Recorder, v: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
-    """`v` broadcast to `shape`; leading axes of one element that are too many fall away."""
-    while v.ndim > len(shape) and shapes.same(r, v.shape[0], 1):
-        v = shapes.drop_axes(r, v, [0])
-    return shapes.expand(r, v, shape)
-
-
-def _assign_where(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle) -> bool:
-    """Assignment through one mask of a value that does not depend on how many elements it selects."""
-    masks = [p for p in parts if isinstance(p, Mask)]
-    others = [p for p in parts if not isinstance(p, Mask)]
-    if len(masks) != 1 or any(not isinstance(p, BASIC) or isinstance(p, Pick) for p in others):
-        return False
-    mask = masks[0].mask
-    before = parts[: parts.index(masks[0])]
-    after = parts[len(before) + 1 :]
-    view = basic_view(r, x, [*before, *[Cut(0, n, 1) for n in _masked_sizes(x, before, mask)], *after])
-    leading = len(before)
-    trailing = view.ndim - leading - mask.ndim
-    if not shapes.same_shape(r, view.shape[leading : leading + mask.ndim], mask.shape):
-        raise plain_numpy_raises("the shape of the boolean index does not match the indexed array")
-    # The value has the shape (before, selected, after); only one element along `selected` can be spread.
-    if v.ndim > trailing:
-        if not shapes.same(r, v.shape[v.ndim - trailing - 1], 1):
-            return False
-        front = v.shape[: v.ndim - trailing - 1]
-        v = shapes.reshape(r, v, (*front, *(1,) * mask.ndim, *v.shape[v.ndim - trailing :]))
-    v = fit(r, v, view.shape)
-    mask = shapes.insert_axes(r, mask, mask.ndim, trailing)
-    r.write(view, call(r, "where", shapes.expand(r, mask, view.shape), v, view))
-    return True
-
-
-def _masked_sizes(x: ArrayHandle, before: Sequence[Part], mask: ArrayHandle) -> Sequence[Size]:
-    first = sum(p is not None for p in before)
-    return x.shape[first : first + mask.ndim]
-
-
-def scatter(r: Recorder, x: ArrayHandle, parsed: Parsed, v: ArrayHandle, mode: str) -> None:
-    """Write `v` at index arrays: the last write to an element wins ("set"), or all are added ("add")."""
-    base, indices, axes, place = _split(r, x, parsed)
-    n = shapes_ndim(indices)
-    index_shape = shapes.broadcast_shapes(r, *(i.shape for i in indices))
-    rest = tuple(s for i, s in enumerate(base.shape) if i not in axes)
-    if 0 in index_shape:
-        fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
-        return
-    v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
-    v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
-    axes_from_end = tuple(a - base.ndim for a in axes)
-    result = call(r, "scatter", base, v, *indices, axes=axes_from_end, core=base.ndim, mode=mode, index_rank=n)
-    r.write(base, result)
-
-
-def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = None) -> None:
-    """`u.at(a, indices, b)`: like `a[indices] = u(a[indices], b)`, but repeated indices count each time."""
-    if not isinstance(a, ArrayHandle) or not a.writeable:
-        raise plain_numpy_raises("ufunc.at needs a writeable array")
-    if u not in (np.add, np.subtract) or a.dtype is dtypes.bool_:
-        raise Unsupported(f"np.{u.__name__}.at", "use np.add.at, or a[idx] op= b if no index is repeated")
-    value = operand(r, b)
-    if value.handle is not None and not np.can_cast(value.handle.dtype.numpy, a.dtype.numpy, "same_kind"):
-        raise plain_numpy_raises("cannot cast the operand of ufunc.at")
-    v = lift(r, value, a.dtype)
-    if u is np.subtract:
-        v = call(r, "negative", v)
-    parsed = parse(r, a, indices)
-    if any(isinstance(p, Mask) for p in parsed.parts):
-        parsed = _without_masks(r, parsed)
-    if all(isinstance(p, BASIC) for p in parsed.parts):
-        view = basic_view(r, a, parsed.parts)
-        r.write(view, call(r, "add", view, fit(r, v, view.shape)))
-        return
-    scatter(r, a, parsed, v, "add")
 
 
 def take(
@@ -527,50 +422,3 @@ def compress(r: Recorder, condition: object, a: object, axis: object = None, out
     x = as_array(r, a)
     found = np.flatnonzero(np.asarray(condition))
     return take(r, x, constant(r, found), axis)
-
-
-def fill(r: Recorder, x: ArrayHandle, value: object) -> None:
-    """`x.fill(value)`."""
-    setitem(r, x, Ellipsis, value)
-
-
-def np_copyto(r: Recorder, dst: object, src: object, casting: str = "same_kind", where: object = True) -> None:
-    """`numpy.copyto`."""
-    if not isinstance(dst, ArrayHandle) or not dst.writeable or dst.numpy_scalar:
-        raise plain_numpy_raises("np.copyto needs a writeable array")
-    source = operand(r, src)
-    if isinstance(source.key, np.dtype):
-        allowed = np.can_cast(source.key, dst.dtype.numpy, casting)  # type: ignore[arg-type]
-    elif casting in ("no", "equiv"):
-        raise Unsupported(f"np.copyto of a Python number by rule {casting!r}", "use casting='same_kind'")
-    else:
-        example = {int: 0, float: 0.0, complex: 0j}[source.key]
-        allowed = casting == "unsafe" or np.result_type(dst.dtype.numpy, example) == dst.dtype.numpy
-    if not allowed:
-        raise plain_numpy_raises("cannot cast the source of np.copyto")
-    value = fit(r, lift(r, source, dst.dtype), dst.shape)
-    if where is not True:
-        mask = as_mask(r, where)
-        value = call(r, "where", shapes.expand(r, mask, dst.shape), value, dst)
-    r.write(dst, value)
-
-
-def np_putmask(r: Recorder, a: object, mask: object, values: object) -> None:
-    """`numpy.putmask` with one value."""
-    if not isinstance(a, ArrayHandle) or not a.writeable or as_array(r, values).ndim:
-        raise Unsupported("np.putmask of several values", "use np.where, or a[mask] = value")
-    m = as_array(r, mask)
-    if not shapes.same_shape(r, m.shape, a.shape):
-        raise plain_numpy_raises("putmask: mask and data must be the same size")
-    m = m if m.dtype is dtypes.bool_ else call(r, "not_equal", m, constant(r, 0, m.dtype))
-    r.write(a, call(r, "where", m, shapes.expand(r, lift(r, operand(r, values), a.dtype), a.shape), a))
-
-
-def np_fill_diagonal(r: Recorder, a: object, val: object, wrap: bool = False) -> None:
-    """`numpy.fill_diagonal` of a matrix with one value."""
-    if not isinstance(a, ArrayHandle) or not a.writeable or a.ndim != 2 or as_array(r, val).ndim:
-        raise Unsupported("np.fill_diagonal beyond one value in a matrix", "assign with index arrays")
-    if wrap:
-        raise Unsupported("np.fill_diagonal(wrap=True)", "assign with index arrays")
-    where = r.view("diagonal", a, offset=0, axis1=-2, axis2=-1)
-    r.write(where, shapes.expand(r, lift(r, operand(r, val), a.dtype), where.shape))

@@ -1,4 +1,4 @@
-"""Reductions and scans, with NumPy's accumulator dtypes, axes, keepdims, initial, where, ddof and out.
+"""Reductions, with NumPy's accumulator dtypes, axes, keepdims, initial, where, ddof and out.
 
 What goes in: the arguments of the NumPy function or method. What comes out: a NumPy scalar handle when no axis is
 left, else an array handle; out= itself where it was given.
@@ -9,7 +9,6 @@ elements is refused, so that NumPy's ValueError is seen.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -53,7 +52,7 @@ def _truth(keepdims: object) -> bool:
     return keepdims is not NO_VALUE and bool(keepdims)
 
 
-def _is_given(value: object) -> bool:
+def is_given(value: object) -> bool:
     return value is not NO_VALUE and value is not None
 
 
@@ -92,16 +91,16 @@ def reduce_with(
     mask = where is not True
     if mask:
         x = _masked(r, u, x, where, initial)
-    elif not has_identity and not _is_given(initial):
+    elif not has_identity and not is_given(initial):
         _require_elements(r, x, axes, f"{op} without initial")
     if not axes:
         result = as_bool(r, x) if truth else unchanged(r, x)
-    elif _is_given(initial) and not has_identity:
+    elif is_given(initial) and not has_identity:
         result = _extreme_of_maybe_empty(r, op, x, axes, _truth(keepdims), initial)
     else:
         name = {"sum": "any", "prod": "all", "max": "any", "min": "all"}.get(op, op) if d is dtypes.bool_ else op
         result = call(r, name, x, axes=axes, keepdims=_truth(keepdims))
-    if _is_given(initial):
+    if is_given(initial):
         start = operand(r, initial)
         if truth:
             result = apply(r, u, result, as_array(r, initial))
@@ -117,7 +116,7 @@ def as_bool(r: Recorder, x: ArrayHandle) -> ArrayHandle:
 
 def _masked(r: Recorder, u: np.ufunc, x: ArrayHandle, where: object, initial: object) -> ArrayHandle:
     neutral = u.identity if u.identity is not None else initial
-    if not _is_given(neutral):
+    if not is_given(neutral):
         raise plain_numpy_raises(f"{u.__name__}.reduce with where= needs initial=")
     mask = shapes.expand(r, as_mask(r, where), x.shape)
     return call(r, "where", mask, x, lift(r, operand(r, neutral), x.dtype))
@@ -249,7 +248,7 @@ def np_var(
     correction: object = NO_VALUE,
 ) -> ArrayHandle:
     """`numpy.var`."""
-    return _spread(r, "var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return spread(r, "var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 def np_std(
@@ -266,10 +265,10 @@ def np_std(
     correction: object = NO_VALUE,
 ) -> ArrayHandle:
     """`numpy.std`."""
-    return _spread(r, "std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return spread(r, "std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
-def _spread(
+def spread(
     r: Recorder,
     op: str,
     a: object,
@@ -292,14 +291,14 @@ def _spread(
     if not isinstance(degrees, (int, float)):
         raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
     x = cast(r, x, computed)
-    if _is_given(mean) or (where is not NO_VALUE and where is not True) or not axes:
-        result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
+    if is_given(mean) or (where is not NO_VALUE and where is not True) or not axes:
+        result = spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
     else:
         result = call(r, op, x, axes=axes, keepdims=_truth(keepdims), ddof=degrees)
     return deliver(r, cast(r, result, final), as_out(out), casting="unsafe")
 
 
-def _spread_of_selected(
+def spread_of_selected(
     r: Recorder,
     op: str,
     x: ArrayHandle,
@@ -318,7 +317,7 @@ def _spread_of_selected(
         n_keep: object = np_sum(r, mask, axis, None, None, True)
     else:
         n = n_keep = from_size(r, element_count(r, x, axes))
-    if _is_given(mean):
+    if is_given(mean):
         center = as_array(r, mean)
     else:
         total = np_sum(r, x, axis, None, None, True, where=mask)
@@ -420,129 +419,6 @@ def np_average(
     return average, total
 
 
-# ---- nan-functions -------------------------------------------------------------------------------------------------
-
-
-def without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
-    """The array with its nans replaced, and where they were; the array itself if it can have none."""
-    x = as_array(r, a)
-    if x.dtype.kind not in "fc":
-        return x, None
-    missing = call(r, "isnan", x)
-    filled = r.copy(x)  # NumPy fills a copy, whose memory order the result follows
-    r.write(filled, call(r, "where", missing, constant(r, replacement, x.dtype), x))
-    return filled, missing
-
-
-def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
-    def run(
-        r: Recorder,
-        a: object,
-        axis: object = None,
-        dtype: object = None,
-        out: object = None,
-        keepdims: object = NO_VALUE,
-        initial: object = NO_VALUE,
-        where: object = NO_VALUE,
-    ) -> ArrayHandle:
-        x, _ = without_nans(r, a, neutral)
-        return plain(r, x, axis, dtype, out, keepdims, initial, where)
-
-    return run
-
-
-np_nansum, np_nanprod = _nan_sum(np_sum, 0), _nan_sum(np_prod, 1)
-
-
-def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -> Callable[..., ArrayHandle]:
-    def run(
-        r: Recorder,
-        a: object,
-        axis: object = None,
-        out: object = None,
-        keepdims: object = NO_VALUE,
-        initial: object = NO_VALUE,
-        where: object = NO_VALUE,
-    ) -> ArrayHandle:
-        if _is_given(initial) or (where is not NO_VALUE and where is not True):
-            raise Unsupported("a nan-function with initial= or where=", "fill the missing elements with np.where")
-        x = as_array(r, a)
-        if x.dtype.kind == "c":
-            raise Unsupported("a nan-extreme of complex numbers", "use the absolute values")
-        if x.dtype.kind != "f":
-            return plain(r, x, axis, out, keepdims)
-        filled, missing = without_nans(r, x, worst)
-        result = plain(r, filled, axis, None, keepdims)
-        nothing = np_all(r, missing, axis, None, keepdims)
-        result = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
-        return deliver(r, result, as_out(out))
-
-    return run
-
-
-np_nanmax, np_nanmin = _nan_extreme(np_max, np.fmax, -math.inf), _nan_extreme(np_min, np.fmin, math.inf)
-
-
-def np_nanmean(
-    r: Recorder,
-    a: object,
-    axis: object = None,
-    dtype: object = None,
-    out: object = None,
-    keepdims: object = NO_VALUE,
-    *,
-    where: object = NO_VALUE,
-) -> ArrayHandle:
-    """`numpy.nanmean`."""
-    x, missing = without_nans(r, a, 0)
-    if missing is None:
-        return np_mean(r, x, axis, dtype, out, keepdims, where=where)
-    present = call(r, "logical_not", missing)
-    n = np_sum(r, present, axis, np.intp, None, keepdims, where=where)
-    total = np_sum(r, x, axis, dtype, None, keepdims, where=where)
-    result = call(r, "divide", total, cast(r, n, total.dtype))
-    if out is None and total.ndim:
-        r.write(total, result)  # NumPy divides in place
-        return total
-    return deliver(r, result, as_out(out), casting="unsafe")
-
-
-def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
-    def run(
-        r: Recorder,
-        a: object,
-        axis: object = None,
-        dtype: object = None,
-        out: object = None,
-        ddof: object = 0,
-        keepdims: object = NO_VALUE,
-        *,
-        where: object = NO_VALUE,
-        mean: object = NO_VALUE,
-        correction: object = NO_VALUE,
-    ) -> ArrayHandle:
-        x = as_array(r, a)
-        if x.dtype.kind not in "fc":
-            return _spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
-        if (where is not NO_VALUE and where is not True) or dtype is not None:
-            raise Unsupported(f"np.nan{op} with where= or dtype=", f"use np.{op}(..., where=~np.isnan(x))")
-        degrees = ddof if correction is NO_VALUE else correction
-        if not isinstance(degrees, (int, float)):
-            raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")
-        present = call(r, "logical_not", call(r, "isnan", x))
-        axes = shapes.axes_from_end(axis, x.ndim)
-        result = _spread_of_selected(r, op, x, axis, axes, degrees, keepdims, present, mean)
-        n = np_sum(r, present, axis, None, None, keepdims)
-        too_few = apply(r, np.less_equal, n, degrees)
-        result = call(r, "where", too_few, constant(r, math.nan, result.dtype), result)
-        return deliver(r, result, as_out(out), casting="unsafe")
-
-    return run
-
-
-np_nanvar, np_nanstd = _nan_spread("var"), _nan_spread("std")
-
-
 # ---- ufunc.reduce --------------------------------------------------------------------------------------------------
 
 REDUCTION_OPS: dict[np.ufunc, str] = {
@@ -575,11 +451,11 @@ def ufunc_reduce(
         dtype = None if op in ("all", "any") else dtype
         return reduce_with(r, u, op, array, axis, dtype, out, keepdims, initial, where)
     x = as_array(r, array)
-    if u is np.logaddexp and where is True and not _is_given(initial):
+    if u is np.logaddexp and where is True and not is_given(initial):
         d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
         axes = shapes.axes_from_end(axis, x.ndim)
         return deliver(r, call(r, "logsumexp", cast(r, x, d), axes=axes, keepdims=bool(keepdims)), as_out(out))
-    if where is not True or _is_given(initial) or u not in OPS or u.nin != 2:
+    if where is not True or is_given(initial) or u not in OPS or u.nin != 2:
         raise Unsupported(f"np.{u.__name__}.reduce with these arguments", "use sum, prod, max, min, all or any")
     if (isinstance(axis, tuple) and len(axis) != 1) or (axis is None and x.ndim != 1):
         raise Unsupported(f"np.{u.__name__}.reduce over several axes", "reduce one axis at a time")

@@ -11,8 +11,9 @@ import numpy as np
 
 from broadloom.frontend import shapes
 from broadloom.frontend.creation import full_like
+from broadloom.frontend.nan_reductions import without_nans
 from broadloom.frontend.operands import as_array, call, known_dtype
-from broadloom.frontend.reductions import accumulator, without_nans
+from broadloom.frontend.reductions import accumulator
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder

@@ -23,11 +23,16 @@ import numpy as np
 from broadloom.errors import DTypeError, ShapeError
 from broadloom.frontend import (
     assembling,
+    assignment,
+    casting,
+    convolution,
     creation,
+    differences,
     elementwise,
     indexing,
     linalg,
     loops,
+    nan_reductions,
     padding,
     queries,
     reductions,
@@ -128,7 +133,7 @@ _UFUNC_METHODS: dict[str, Callable[..., Any]] = {
     "reduce": reductions.ufunc_reduce,
     "accumulate": scans.ufunc_accumulate,
     "outer": ufuncs.outer,
-    "at": indexing.ufunc_at,
+    "at": assignment.ufunc_at,
 }
 
 
@@ -231,13 +236,13 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.count_nonzero: reductions.np_count_nonzero,
     np.ptp: reductions.np_ptp,
     np.average: reductions.np_average,
-    np.nansum: reductions.np_nansum,
-    np.nanprod: reductions.np_nanprod,
-    np.nanmax: reductions.np_nanmax,
-    np.nanmin: reductions.np_nanmin,
-    np.nanmean: reductions.np_nanmean,
-    np.nanvar: reductions.np_nanvar,
-    np.nanstd: reductions.np_nanstd,
+    np.nansum: nan_reductions.np_nansum,
+    np.nanprod: nan_reductions.np_nanprod,
+    np.nanmax: nan_reductions.np_nanmax,
+    np.nanmin: nan_reductions.np_nanmin,
+    np.nanmean: nan_reductions.np_nanmean,
+    np.nanvar: nan_reductions.np_nanvar,
+    np.nanstd: nan_reductions.np_nanstd,
     np.cumsum: scans.np_cumsum,
     np.cumprod: scans.np_cumprod,
     np.nancumsum: scans.np_nancumsum,
@@ -264,9 +269,9 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.flipud: shaping.np_flipud,
     np.rot90: shaping.np_rot90,
     np.diagonal: shaping.np_diagonal,
-    np.real: shaping.np_real,
-    np.imag: shaping.np_imag,
-    np.astype: shaping.np_astype,
+    np.real: casting.np_real,
+    np.imag: casting.np_imag,
+    np.astype: casting.np_astype,
     # elementwise formulas
     np.where: elementwise.np_where,
     np.select: elementwise.np_select,
@@ -283,13 +288,13 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.isneginf: elementwise.np_isneginf,
     np.isreal: elementwise.np_isreal,
     np.iscomplex: elementwise.np_iscomplex,
-    np.diff: elementwise.np_diff,
-    np.ediff1d: elementwise.np_ediff1d,
-    np.gradient: elementwise.np_gradient,
-    np.trapezoid: elementwise.np_trapezoid,
-    np.polyval: elementwise.np_polyval,
-    np.cov: elementwise.np_cov,
-    np.corrcoef: elementwise.np_corrcoef,
+    np.diff: differences.np_diff,
+    np.ediff1d: differences.np_ediff1d,
+    np.gradient: differences.np_gradient,
+    np.trapezoid: differences.np_trapezoid,
+    np.polyval: differences.np_polyval,
+    np.cov: differences.np_cov,
+    np.corrcoef: differences.np_corrcoef,
     # joining and taking apart
     np.concatenate: assembling.np_concatenate,
     np.stack: assembling.np_stack,
@@ -325,8 +330,8 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.kron: linalg.np_kron,
     np.trace: linalg.np_trace,
     np.cross: linalg.np_cross,
-    np.convolve: linalg.np_convolve,
-    np.correlate: linalg.np_correlate,
+    np.convolve: convolution.np_convolve,
+    np.correlate: convolution.np_correlate,
     np.linalg.norm: linalg.np_norm,
     np.linalg.vector_norm: linalg.np_vector_norm,
     np.linalg.matrix_norm: linalg.np_matrix_norm,
@@ -383,16 +388,16 @@ _MAKING: dict[Callable[..., Any], Callable[..., Any]] = {
     np.vander: creation.np_vander,
     np.meshgrid: creation.np_meshgrid,
     np.indices: creation.np_indices,
-    np.array: shaping.np_array,
-    np.asarray: shaping.np_asarray,
-    np.asanyarray: shaping.np_asarray,
-    np.ascontiguousarray: shaping.np_ascontiguousarray,
-    np.asfortranarray: shaping.np_asfortranarray,
-    np.require: shaping.np_require,
-    np.copy: shaping.np_copy,
-    np.copyto: indexing.np_copyto,
-    np.putmask: indexing.np_putmask,
-    np.fill_diagonal: indexing.np_fill_diagonal,
+    np.array: casting.np_array,
+    np.asarray: casting.np_asarray,
+    np.asanyarray: casting.np_asarray,
+    np.ascontiguousarray: casting.np_ascontiguousarray,
+    np.asfortranarray: casting.np_asfortranarray,
+    np.require: casting.np_require,
+    np.copy: casting.np_copy,
+    np.copyto: assignment.np_copyto,
+    np.putmask: assignment.np_putmask,
+    np.fill_diagonal: assignment.np_fill_diagonal,
 }
 
 _POINTWISE: tuple[Callable[..., Any], ...] = (
@@ -401,8 +406,8 @@ _POINTWISE: tuple[Callable[..., Any], ...] = (
     elementwise.np_round,
     elementwise.np_fix,
     elementwise.np_isclose,
-    shaping.method_astype,
-    shaping.method_copy,
+    casting.method_astype,
+    casting.method_copy,
     ufuncs.conjugate_method,
 )
 
@@ -461,7 +466,7 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
         for f, plain in INPLACE.items()
     ),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
-    **{t: Entry(f"np.{t.__name__}", partial(shaping.scalar_type, t), t) for t in _TYPES},
+    **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},
 }
 
 
@@ -515,18 +520,18 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     "any": reductions.np_any,
     "argmax": reductions.np_argmax,
     "argmin": reductions.np_argmin,
-    "astype": shaping.method_astype,
+    "astype": casting.method_astype,
     "choose": elementwise.np_choose,
     "clip": elementwise.method_clip,
-    "compress": shaping.method_compress,
+    "compress": casting.method_compress,
     "conj": ufuncs.conjugate_method,
     "conjugate": ufuncs.conjugate_method,
-    "copy": shaping.method_copy,
+    "copy": casting.method_copy,
     "cumprod": scans.np_cumprod,
     "cumsum": scans.np_cumsum,
     "diagonal": shaping.np_diagonal,
     "dot": linalg.np_dot,
-    "fill": indexing.fill,
+    "fill": assignment.fill,
     "flatten": shaping.np_flatten,
     "max": reductions.np_max,
     "mean": reductions.np_mean,
@@ -544,7 +549,7 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     "trace": linalg.np_trace,
     "transpose": shaping.method_transpose,
     "var": reductions.np_var,
-    "view": shaping.method_view,
+    "view": casting.method_view,
 }
 
 METHODS: dict[str, Entry] = {
@@ -563,8 +568,8 @@ ATTRIBUTES: dict[str, Entry] = {
     for name, run in {
         "T": _method(shaping.np_transpose),
         "mT": _method(shaping.np_matrix_transpose),
-        "real": shaping.np_real,
-        "imag": shaping.np_imag,
+        "real": casting.np_real,
+        "imag": casting.np_imag,
         "shape": queries.np_shape,
         "ndim": queries.np_ndim,
         "size": queries.attribute_size,
@@ -576,4 +581,4 @@ ATTRIBUTES: dict[str, Entry] = {
 }
 
 getitem = Entry("x[key]", indexing.getitem)
-setitem = Entry("x[key] = value", indexing.setitem, selected=selection.assign(indexing.setitem))
+setitem = Entry("x[key] = value", assignment.setitem, selected=selection.assign(assignment.setitem))

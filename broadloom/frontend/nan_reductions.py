@@ -1,0 +1,155 @@
+"""The nan-functions: reductions that leave out nans.
+
+What goes in: the arguments of the NumPy function. What comes out: as for the plain reduction, of an array whose nans
+are replaced by a neutral value; nan where nothing is left, in the memory order of NumPy's filled copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from broadloom.frontend import shapes
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+)
+from broadloom.frontend.reductions import (
+    NO_VALUE,
+    is_given,
+    np_all,
+    np_max,
+    np_mean,
+    np_min,
+    np_prod,
+    np_sum,
+    spread,
+    spread_of_selected,
+)
+from broadloom.frontend.ufuncs import apply, as_out, deliver
+from broadloom.frontend.unsupported import Unsupported
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+
+def without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
+    """The array with its nans replaced, and where they were; the array itself if it can have none."""
+    x = as_array(r, a)
+    if x.dtype.kind not in "fc":
+        return x, None
+    missing = call(r, "isnan", x)
+    filled = r.copy(x)  # NumPy fills a copy, whose memory order the result follows
+    r.write(filled, call(r, "where", missing, constant(r, replacement, x.dtype), x))
+    return filled, missing
+
+
+def _nan_sum(plain: Callable[..., ArrayHandle], neutral: float) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = NO_VALUE,
+    ) -> ArrayHandle:
+        x, _ = without_nans(r, a, neutral)
+        return plain(r, x, axis, dtype, out, keepdims, initial, where)
+
+    return run
+
+
+np_nansum, np_nanprod = _nan_sum(np_sum, 0), _nan_sum(np_prod, 1)
+
+
+def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        out: object = None,
+        keepdims: object = NO_VALUE,
+        initial: object = NO_VALUE,
+        where: object = NO_VALUE,
+    ) -> ArrayHandle:
+        if is_given(initial) or (where is not NO_VALUE and where is not True):
+            raise Unsupported("a nan-function with initial= or where=", "fill the missing elements with np.where")
+        x = as_array(r, a)
+        if x.dtype.kind == "c":
+            raise Unsupported("a nan-extreme of complex numbers", "use the absolute values")
+        if x.dtype.kind != "f":
+            return plain(r, x, axis, out, keepdims)
+        filled, missing = without_nans(r, x, worst)
+        result = plain(r, filled, axis, None, keepdims)
+        nothing = np_all(r, missing, axis, None, keepdims)
+        result = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
+        return deliver(r, result, as_out(out))
+
+    return run
+
+
+np_nanmax, np_nanmin = _nan_extreme(np_max, np.fmax, -math.inf), _nan_extreme(np_min, np.fmin, math.inf)
+
+
+def np_nanmean(
+    r: Recorder,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    out: object = None,
+    keepdims: object = NO_VALUE,
+    *,
+    where: object = NO_VALUE,
+) -> ArrayHandle:
+    """`numpy.nanmean`."""
+    x, missing = without_nans(r, a, 0)
+    if missing is None:
+        return np_mean(r, x, axis, dtype, out, keepdims, where=where)
+    present = call(r, "logical_not", missing)
+    n = np_sum(r, present, axis, np.intp, None, keepdims, where=where)
+    total = np_sum(r, x, axis, dtype, None, keepdims, where=where)
+    result = call(r, "divide", total, cast(r, n, total.dtype))
+    if out is None and total.ndim:
+        r.write(total, result)  # NumPy divides in place
+        return total
+    return deliver(r, result, as_out(out), casting="unsafe")
+
+
+def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        ddof: object = 0,
+        keepdims: object = NO_VALUE,
+        *,
+        where: object = NO_VALUE,
+        mean: object = NO_VALUE,
+        correction: object = NO_VALUE,
+    ) -> ArrayHandle:
+        x = as_array(r, a)
+        if x.dtype.kind not in "fc":
+            return spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
+        if (where is not NO_VALUE and where is not True) or dtype is not None:
+            raise Unsupported(f"np.nan{op} with where= or dtype=", f"use np.{op}(..., where=~np.isnan(x))")
+        degrees = ddof if correction is NO_VALUE else correction
+        if not isinstance(degrees, (int, float)):
+            raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")
+        present = call(r, "logical_not", call(r, "isnan", x))
+        axes = shapes.axes_from_end(axis, x.ndim)
+        result = spread_of_selected(r, op, x, axis, axes, degrees, keepdims, present, mean)
+        n = np_sum(r, present, axis, None, None, keepdims)
+        too_few = apply(r, np.less_equal, n, degrees)
+        result = call(r, "where", too_few, constant(r, math.nan, result.dtype), result)
+        return deliver(r, result, as_out(out), casting="unsafe")
+
+    return run
+
+
+np_nanvar, np_nanstd = _nan_spread("var"), _nan_spread("std")
