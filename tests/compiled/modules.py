@@ -1,0 +1,208 @@
+"""Many op calls in one compiled module.
+
+What goes in: calls of the op table (op, sample, dtypes), loop shapes and a layout class. What comes out: a `Module`
+that runs all of them on given operands, through passes, fusion, code generation and the linker. What holds: each call
+has inputs of its own; loop sizes are shared by all calls, core sizes by none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from broadloom import trace
+from broadloom.capture.recipe import FromOutput, TupleResult
+from broadloom.capture.sources import Argument, Frame
+from broadloom.compiler.api import toolchain
+from broadloom.compiler.build import Stopwatch, build
+from broadloom.dtypes import DType, from_numpy
+from broadloom.errors import DTypeError, ShapeError
+from broadloom.graph.builder import GraphBuilder
+from broadloom.graph.ir import Graph, Output, TensorType
+from broadloom.graph.order import value_orders
+from broadloom.ops.infer import complete, infer
+from broadloom.ops.record import Op, Sample, Trait
+from broadloom.ops.sampling import operand_dtypes
+from broadloom.ops.table import OPS
+from broadloom.runtime.python_entry import execute
+from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
+from broadloom.symbolic import ShapeEnv, Size, Symbol, evaluate
+from tests.compiled.layouts import Array, Layout, LayoutClass, draw
+
+Shape = tuple[int, ...]
+Loops = tuple[tuple[Size, ...], ...]
+CREATION_SIZES = ("size", "rows", "cols")  # attributes that may be run-time sizes
+TOOLS = toolchain(options={"use_cache": False})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One op on one of its samples; `dtypes` holds one per operand."""
+
+    op: Op
+    sample: Sample
+    dtypes: tuple[DType, ...]
+
+    def __str__(self) -> str:
+        attrs = ", ".join(f"{k}={v}" for k, v in self.sample.attrs.items())
+        shapes = ", ".join(f"{d}{list(s)}" for d, s in zip(self.dtypes, self.sample.core_shapes, strict=True))
+        return f"{self.op}({shapes}) {{{attrs}}}"
+
+
+def calls_of(op: Op, dtypes: tuple[DType, ...]) -> tuple[Call, ...]:
+    """The op's samples with these dtypes. A width that does not fit (bitcast, view_dtype) leaves a sample out."""
+    found = []
+    for sample in op.samples:
+        full = operand_dtypes(sample, dtypes)
+        try:
+            infer(op, list(zip(full, sample.core_shapes, strict=True)), sample.attrs)
+        except (DTypeError, ShapeError):
+            assert op.name in ("bitcast", "view_dtype"), f"{op}: the sample {sample} is refused"
+            continue
+        found.append(Call(op, sample, full))
+    return tuple(found)
+
+
+def cells() -> dict[tuple[str, tuple[DType, ...]], tuple[Call, ...]]:
+    """All calls, by op and dtypes; empty where no sample fits the dtypes."""
+    return {(op.name, dtypes): calls_of(op, dtypes) for op in OPS.values() for dtypes in op.sample_dtypes}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A call in a module: what is run, its inputs and outputs by number, and the symbols of its core sizes."""
+
+    call: Call
+    layouts: tuple[Layout, ...]
+    loop_ranks: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attrs: Mapping[str, Any]
+    cores: Mapping[int, Symbol]  # size in the sample -> symbol
+    sizes: tuple[Symbol, ...]  # of them, those handed over as run-time sizes
+
+    def at(self, values: Mapping[Symbol, int]) -> Sample:
+        """The sample at other core sizes."""
+        sizes = {hint: values[s] for hint, s in self.cores.items()}
+        shapes = tuple(tuple(sizes.get(n, n) for n in shape) for shape in self.call.sample.core_shapes)
+        domains = {i: (kind, sizes.get(n, n)) for i, (kind, n) in self.call.sample.domains.items()}
+        attrs = {k: evaluate(v, values) if isinstance(v, Symbol) else v for k, v in self.attrs.items()}
+        return replace(self.call.sample, core_shapes=shapes, domains=domains, attrs=attrs)
+
+
+@dataclass(slots=True)
+class Plan:
+    """A graph in the making."""
+
+    builder: GraphBuilder
+    env: ShapeEnv
+    layout: LayoutClass
+    loops: Loops
+    symbolic: bool
+    rng: np.random.Generator
+    placed: list[Placed] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    inputs: int = 0
+
+    def add(self, call: Call) -> None:
+        prefix = f"k{len(self.placed)}"
+        cores: dict[int, Symbol] = {}
+
+        def size(n: int) -> Size:
+            if not self.symbolic or n < 2:
+                return n
+            if n not in cores:
+                cores[n] = self.env.create(f"{prefix}_{n}", n)
+            return cores[n]
+
+        ids, layouts, ranks, first = [], [], [], self.inputs
+        for k, (core, dtype) in enumerate(zip(call.sample.core_shapes, call.dtypes, strict=True)):
+            loop = self.loops[k % len(self.loops)]
+            shape = (*loop, *map(size, core))
+            layout = draw(self.layout, len(shape), len(loop), self.rng)
+            name = f"{prefix}_x{k}"
+            type_ = TensorType(dtype, shape)
+            strides = layout.strides(shape, name)
+            ids.append(self.builder.input(name, type_, strides, layout.order, aligned=layout.aligned))
+            layouts.append(layout)
+            ranks.append(len(loop))
+        attrs = complete(call.op, call.sample.attrs)
+        sizes: list[Symbol] = []
+        if call.op.has(Trait.CREATION):
+            for name in CREATION_SIZES:
+                made = size(attrs[name]) if name in attrs else 0
+                if isinstance(made, Symbol):
+                    attrs[name] = made
+                    if made not in sizes:
+                        sizes.append(made)
+        for s in sizes:
+            self.builder.input(f"size_{s}", TensorType(from_numpy(np.dtype(np.int64)), ()), kind="size", size=s)
+        self.inputs += len(ids) + len(sizes)
+        made_values = self.builder.call_tuple(call.op, *ids, **attrs)
+        outputs = tuple(range(len(self.values), len(self.values) + len(made_values)))
+        self.values.extend(made_values)
+        inputs = tuple(range(first, first + len(ids)))
+        self.placed.append(Placed(call, tuple(layouts), tuple(ranks), inputs, outputs, attrs, cores, tuple(sizes)))
+
+    def finish(self) -> Graph:
+        plain = self.builder.finish([Output(v, tuple(range(self.builder.type_of(v).ndim))) for v in self.values])
+        orders = value_orders(plain)
+        return replace(plain, outputs=tuple(Output(o.value, orders[o.value]) for o in plain.outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Compiled calls."""
+
+    graph: Graph
+    placed: tuple[Placed, ...]
+    spec: EntrySpec
+
+    def run(self, arguments: Sequence[Any], threads: int = 1) -> tuple[Array, ...]:
+        """All outputs, for the arrays and sizes of all inputs."""
+        frame = Frame({i.name: x for i, x in zip(self.graph.inputs, arguments, strict=True)}, {})
+        result: tuple[Array, ...] = execute(replace(self.spec, threads=threads), frame)
+        return result
+
+
+def compiled(graph: Graph) -> EntrySpec:
+    """The graph's code behind an entry that returns all outputs."""
+    built = build(graph, TOOLS, trace.DumpSink(None).begin("test"), Stopwatch())
+    sources = tuple(Argument(i.name) for i in graph.inputs)
+    recipe = TupleResult(tuple(FromOutput(k) for k in range(len(graph.outputs))))
+    return EntrySpec(
+        graph.name, (), inputs_of(graph, sources), outputs_of(graph), recipe, built.library, sites=built.facts.sites
+    )
+
+
+def plan(
+    calls: Sequence[Call], layout: LayoutClass, loops: Sequence[Shape], symbolic: bool, rng: np.random.Generator
+) -> tuple[Graph, tuple[Placed, ...], tuple[Symbol, ...]]:
+    """The graph of all calls, what is where in it, and the symbols of the loop sizes, in order of appearance.
+
+    `loops` are the loop shapes of the even and the odd operands; where `symbolic`, sizes from 2 on are symbols.
+    """
+    env = ShapeEnv()
+    symbols: dict[int, Symbol] = {}
+
+    def size(n: int) -> Size:
+        if not symbolic or n < 2:
+            return n
+        if n not in symbols:
+            symbols[n] = env.create(f"n{len(symbols)}", n)
+        return symbols[n]
+
+    loop_sizes = tuple(tuple(map(size, loop)) for loop in loops)
+    builder = GraphBuilder("ops", decide=lambda relation: env.decide(relation, None))
+    making = Plan(builder, env, layout, loop_sizes, symbolic, rng)
+    for call in calls:
+        making.add(call)
+    return making.finish(), tuple(making.placed), tuple(symbols.values())
+
+
+def admitted(graph: Graph, values: Mapping[Symbol, int]) -> bool:
+    """Whether the graph was recorded for such sizes."""
+    return all(fact.holds(values) for fact in graph.facts)
