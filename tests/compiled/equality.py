@@ -47,6 +47,8 @@ def check(op: Op, attrs: Mapping[str, Any], operands: Sequence[Array], got: tupl
         contraction(op, operands, got[0], expected[0])
     elif comparing.reorders(op) and got[0].dtype.kind not in "biu":
         summed(op, attrs, operands[0], got[0], expected[0])
+    elif op.name == "scatter" and attrs["mode"] == "add" and got[0].dtype.kind in "fcV":
+        added(op, attrs, operands, got[0], expected[0])
     else:
         for a, b in zip(got, expected, strict=True):
             identical(a, b, either_zero=op.name in comparing.EITHER_ZERO)
@@ -152,7 +154,7 @@ def summed(op: Op, attrs: Mapping[str, Any], x: Array, got: Array, expected: Arr
 def _agree(op: Op, got: Array, expected: Array, bound: Array) -> Array:
     """Equal, or finite and no further apart than `bound`. The parts of complex sums are judged each for itself; of
     complex products it is only asked that both are finite or neither."""
-    by_parts = op.name in ("sum", "cumsum", "mean") or got.dtype.kind != "c"
+    by_parts = op.name in ("sum", "cumsum", "mean", "scatter") or got.dtype.kind != "c"
     agreed = np.ones(got.shape, bool)
     for a, b in _parts(got, expected) if by_parts else [(got, expected)]:
         close = np.abs(widest(a) - widest(b)) <= bound
@@ -216,6 +218,17 @@ def _tiny(x: Array, n: float) -> float:
     """Errors of gradual underflow, in units of eps."""
     info: Any = ml_dtypes.finfo(_real_dtype(x))  # type: ignore[no-untyped-call]
     return 4 * n * float(info.smallest_normal)
+
+
+def added(op: Op, attrs: Mapping[str, Any], operands: Sequence[Array], got: Array, expected: Array) -> None:
+    """Additions into elements: `np.add.at` chooses its own order by the memory of its operands."""
+    value, n = operands[1], operands[1].size + 1.0
+    with np.errstate(all="ignore"):
+        finite = [np.where(np.isfinite(x), np.abs(widest(x)), 0) for x in (operands[0], value)]
+        scale = np.asarray(op.reference(*finite, *operands[2:], **attrs))
+        overflow = ~(scale < float(ml_dtypes.finfo(_real_dtype(got)).max) / 4)  # type: ignore[no-untyped-call]
+        wrong = ~_agree(op, got, expected, (n * scale + _tiny(got, n)) * eps_of(got.dtype)) & ~overflow
+    _refuse(wrong, got, expected)
 
 
 # ---- contractions ---------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ FUNCTIONS: dict[str, Entry] = {
     "asin": Entry(inverse.asin, 1.0, 2.0, partial(inverse.asin, tail=c.ASIN_F32)),
     "acos": Entry(inverse.acos, 1.0, 1.5, partial(inverse.acos, tail=c.ASIN_F32)),
     "atan": Entry(inverse.atan, 1.0, 2.0, partial(inverse.atan, tail=c.ATAN_F32)),
-    "atan2": Entry(inverse.atan2, 1.0, 2.0, partial(inverse.atan2, tail=c.ATAN_F32)),
+    "atan2": Entry(inverse.atan2, 1.0, 2.0),
     "sinh": Entry(exponential.sinh, 1.0, 2.0, exponential.sinh),
     "cosh": Entry(exponential.cosh, 1.0, 1.5, exponential.cosh),
     "tanh": Entry(exponential.tanh, 1.0, 2.0),

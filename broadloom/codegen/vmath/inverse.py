@@ -61,7 +61,17 @@ def atan(x: Lane, tail: tuple[float, ...] = c.ATAN_F64) -> Lane:
     return _angle(x.abs(), x.lit(1.0), tail).copysign(x)
 
 
-def atan2(y: Lane, x: Lane, tail: tuple[float, ...] = c.ATAN_F64) -> Lane:
+def atan2(y: Lane, x: Lane) -> Lane:
+    """For float the sign is set behind the rounding from double: where y does not vary in a loop, LLVM would narrow
+    the sign operand of a copysign in double on its way to half by a call of a library that is not there."""
+    if y.bits == 32:
+        wide = _magnitude(y.convert("fpext", "double"), x.convert("fpext", "double"), c.ATAN_F32)
+        return wide.convert("fptrunc", "float").copysign(y)
+    return _magnitude(y, x, c.ATAN_F64).copysign(y)
+
+
+def _magnitude(y: Lane, x: Lane, tail: tuple[float, ...]) -> Lane:
+    """The size of the angle."""
     a, b = y.abs(), x.abs()
     far = (a > _FAR) | (b > _FAR)
     shrink = far.where(x.lit(2.0**-8), 1.0)
@@ -71,4 +81,4 @@ def atan2(y: Lane, x: Lane, tail: tuple[float, ...] = c.ATAN_F64) -> Lane:
     angle = _angle(base, corner.where(1.0, b * shrink), tail)
     left = x.as_int().slt(0)
     mirrored = (_HIGH * 2.0 - angle) + _LOW * 2.0
-    return left.where(mirrored, angle).copysign(y)
+    return left.where(mirrored, angle)

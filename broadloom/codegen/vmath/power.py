@@ -136,8 +136,8 @@ def fmod(x: Lane, y: Lane) -> Lane:
     """x - trunc(x/y)*y, exact. With |x| = 2**n * a and |y| = m up to a common power of two, it is a * 2**n modulo m."""
     if x.bits == 32:
         wide, other = x.convert("fpext", "double"), y.convert("fpext", "double")
-        return _fmod(wide, other, _divide_float).convert("fptrunc", "float")
-    return _fmod(x, y, _divide_double)
+        return _fmod(wide, other, _divide_float).convert("fptrunc", "float").copysign(x)  # as in atan2
+    return _fmod(x, y, _divide_double).copysign(x)
 
 
 def _divide_float(a: Lane, n: Lane, m: Lane) -> Lane:
@@ -181,7 +181,7 @@ def _power(n: Lane) -> Lane:
 
 
 def _fmod(x: Lane, y: Lane, divide: Callable[[Lane, Lane, Lane], Lane]) -> Lane:
-    """In double."""
+    """Its magnitude, in double."""
     a, b = x.abs(), y.abs()
     (r, ea), (m, eb) = _mantissa(a), _mantissa(b)
     behind = ea.slt(eb)
@@ -191,6 +191,6 @@ def _fmod(x: Lane, y: Lane, divide: Callable[[Lane, Lane, Lane], Lane]) -> Lane:
     subnormal = eb.slt(1)
     biased = subnormal.where(eb + 54, eb)
     result = r * (biased << 52).as_float() * subnormal.where(r.lit(2.0**-54), 1.0)
-    result = (behind | (a < b)).where(a, result).copysign(x)
+    result = (behind | (a < b)).where(a, result)
     sound = (a < x.inf) & (b > 0.0)
-    return (b.eq(b.inf) & (a < x.inf)).where(x, sound.where(result, x.nan))
+    return (b.eq(b.inf) & (a < x.inf)).where(a, sound.where(result, x.nan))
