@@ -96,6 +96,7 @@ def capture(
     except RecursionError:
         c.refuse(Code.TOO_LONG, function.__name__, "calls nest too deep", "replace recursion by a loop")
     handles = collect(c, result)
+    c.recorder.settle(handles)
     recorded = c.recorder.finish(handles)
     written = {w.input for w in recorded.graph.writes}
     guards = _finish_guards(c, written)

@@ -19,10 +19,11 @@ import numpy as np
 
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
-from broadloom.capture.sources import Source
+from broadloom.capture.layouts import GuardingRecorder
+from broadloom.capture.sources import Attribute, Item, Source
 from broadloom.capture.values import Number
 from broadloom.errors import Location
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
@@ -95,7 +96,7 @@ class Context:
         self._call = call
         self.run = run
         self.env = ShapeEnv()
-        self.recorder = Recorder(name, self.env)
+        self.recorder = GuardingRecorder(name, self)
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input
         self.symbols: dict[Symbol, Source] = {}
@@ -208,6 +209,20 @@ class Context:
     def bind(self, symbols: frozenset[Symbol]) -> tuple[tuple[Symbol, Source], ...]:
         """Where these symbols are read, in a fixed order."""
         return tuple((s, self.symbols[s]) for s in sorted(symbols, key=lambda s: s.name))
+
+    # ---- arrays, as view-or-copy decisions ask for them ------------------------------------------------------------
+
+    def input_array(self, number: int) -> np.ndarray[Any, Any] | None:
+        """The array behind a graph input, None for a number."""
+        source = self.arguments[number]
+        return next((a.array for a in self.arrays.values() if a.source == source), None)
+
+    def guard_strides(self, number: int) -> None:
+        """Fix the strides of an array input."""
+        array = self.input_array(number)
+        if array is not None:
+            for axis, stride in enumerate(array.strides):
+                self.guard(ConstantGuard(Item(Attribute(self.arguments[number], "strides"), axis), stride))
 
     # ---- inputs -------------------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def converted(r: Recorder, x: ArrayHandle, d: dtypes.DType, order: Order, copy: 
     """`x` with dtype and memory order as asked; `x` itself if nothing has to change and no copy is wanted."""
     if order == "A":
         order = "F" if is_fortran(x) else "C"
-    laid_out = order == "K" or (x.is_c_contiguous if order == "C" else x.is_f_contiguous)
+    laid_out = order == "K" or r.contiguous(x, fortran=order == "F")
     if d is x.dtype:
         return x if laid_out and not copy else r.copy(x, order)
     result = cast(r, x, d)

@@ -103,7 +103,7 @@ def np_isscalar(r: Recorder, element: object) -> bool:
 def np_isfortran(r: Recorder, a: object) -> bool:
     """`numpy.isfortran`."""
     x = as_array(r, a)
-    return x.is_f_contiguous and not x.is_c_contiguous
+    return r.contiguous(x, fortran=True) and not r.contiguous(x)
 
 
 def np_broadcast_shapes(r: Recorder, *args: object) -> tuple[Size, ...]:

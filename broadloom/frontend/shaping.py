@@ -62,7 +62,7 @@ def np_reshape(r: Recorder, a: object, /, shape: object, order: object = "C", *,
         raise plain_numpy_raises("order 'K' is not permitted for reshaping")
     if copy is True:
         x = r.copy(x, "F" if kind == "F" else "C")
-    if kind == "F" or (kind == "A" and is_fortran(x)):
+    if kind == "F" or (kind == "A" and r.contiguous(x, fortran=True) and not r.contiguous(x)):
         result = np_transpose(r, reshaped(r, np_transpose(r, x), tuple(reversed(new))))
     else:
         result = reshaped(r, x, new)
@@ -94,7 +94,7 @@ def np_ravel(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
         kind = "F" if is_fortran(x) else "C"
     if kind == "F":
         x = np_transpose(r, x)
-    if not x.is_c_contiguous:
+    if not r.contiguous(x):
         x = r.copy(x, "C")
     return reshaped(r, x, (shapes.count(x.shape),))
 

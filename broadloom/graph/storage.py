@@ -307,9 +307,17 @@ class Recorder:
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         """`numpy.reshape` in C order: a view where NumPy gives one, else a copy. `shape` is complete (no -1)."""
         new = tuple(shape)
-        if not handle.reshape_is_view(new):
+        if not self.reshapes_as_view(handle, new):
             handle = self.copy(handle, "C")
         return self.view("reshape", handle, core=handle.ndim, shape=new)
+
+    def reshapes_as_view(self, handle: ArrayHandle, shape: tuple[Size, ...]) -> bool:
+        """Whether `numpy.reshape` gives a view: here at representative sizes; a recorder with guards knows better."""
+        return handle.reshape_is_view(shape)
+
+    def contiguous(self, handle: ArrayHandle, *, fortran: bool = False) -> bool:
+        """NumPy's contiguity flag, where a program depends on it; as `reshapes_as_view`."""
+        return handle.is_f_contiguous if fortran else handle.is_c_contiguous
 
     def copy(self, handle: ArrayHandle, order: Literal["K", "C", "F", "A"] = "K") -> ArrayHandle:
         """A fresh array of the handle's current value."""

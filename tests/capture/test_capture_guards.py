@@ -451,3 +451,53 @@ def test_compiled_functions_and_methods_are_inlined(harness) -> None:
 
     captured = harness.check(outer, lambda: (np.arange(3.0), Holder()))
     assert [n.op.name for n in captured.graph.nodes] == ["multiply", "multiply", "add", "multiply", "add"]
+
+
+# ---- view or copy ---------------------------------------------------------------------------------------------------
+
+
+def test_view_or_copy_is_guarded_where_a_later_write_would_show_it(harness) -> None:
+    def f(x):
+        v = (x + 0)[::-1]
+        flat = v.reshape(-1)
+        v[0] = 100
+        return flat * 1, v * 1
+
+    captured = harness.check(f, lambda: (np.ones((3, 4)),), Policy(True))
+    harness.check(f, lambda: (np.ones((5, 2)),), captured=captured)
+    assert fails(captured, f, np.ones((1, 4))) is not None  # one reversed row is contiguous: reshape is a view
+    harness.check(f, lambda: (np.ones((1, 4)),), Policy(True))
+
+
+def test_view_or_copy_is_not_guarded_where_nobody_can_tell(harness) -> None:
+    def f(x):
+        return x.T.reshape(-1).sum(), (x[::-1] + 0).reshape(-1) * 2
+
+    captured = harness.check(f, lambda: (np.ones((3, 4)),), Policy(True))
+    for shape in ((1, 4), (4, 1), (1, 1), (0, 3), (6, 2)):
+        harness.check(f, lambda s=shape: (np.ones(s),), captured=captured)
+
+
+def test_reshape_to_swapped_sizes_of_a_strided_array_is_a_copy(harness) -> None:
+    def f(x):
+        y = x.reshape(x.shape[1], x.shape[0])
+        y[0] = 7
+        return y
+
+    make = lambda n, m: (np.ones((n, 2 * m))[:, ::2],)  # noqa: E731
+    for policy in (Policy(True), Policy(False)):
+        captured = harness.check(f, lambda: make(3, 5), policy)
+        assert fails(captured, f, *make(4, 4)) is not None  # equal sizes: then it is a view
+
+
+def test_strides_are_guarded_where_merging_axes_depends_on_them(harness) -> None:
+    def f(x):
+        y = x.reshape(6, 4)
+        y[0] = 7
+        return x * 1
+
+    mergeable = lambda: (np.ones((2, 3, 8))[:, :, ::2],)  # noqa: E731
+    separate = lambda: (np.ones((2, 6, 8))[:, ::2, ::2],)  # noqa: E731
+    captured = harness.check(f, mergeable)
+    assert "strides" in (fails(captured, f, *separate()) or "")
+    harness.check(f, separate)

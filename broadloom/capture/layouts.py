@@ -1,0 +1,184 @@
+"""View or copy: what NumPy decides by strides and sizes, decided for this call and guarded where it matters.
+
+What goes in: handles of a recording, asked whether a reshape is a view or an array is contiguous. What comes out: the
+answer that NumPy gives in this call, and, at the end of the capture, the guards that keep it.
+
+What holds: the answer is asked of NumPy itself, on an array of the same strides. It matters only if memory that would
+be shared is written afterwards or if the sharing can be seen in the result; only then, and only if other sizes could
+change the answer, sizes are guarded: first as "is one" or "is not one", then, if that does not settle it, as constants.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from broadloom.capture.guards import layout_of
+from broadloom.capture.recipe import apply_view
+from broadloom.dtypes import DType
+from broadloom.graph.storage import ArrayHandle, Recorder, Storage
+from broadloom.graph.strides import dense_strides
+from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq, evaluate, free_symbols
+
+Values = Mapping[Symbol, int]
+Question = Callable[[np.ndarray[Any, Any], Values], bool | None]
+OTHER_SIZES = ((7, 11, 13, 17, 19), (6, 4, 9, 10, 15), (5, 25, 3, 2, 8))  # samples of sizes above one
+MAX_SYMBOLS = 4
+
+
+class Arguments(Protocol):
+    """What is asked of the capture."""
+
+    env: ShapeEnv
+
+    def input_array(self, number: int) -> np.ndarray[Any, Any] | None: ...
+
+    def constant_int(self, size: int | Expr) -> int: ...
+
+    def guard_strides(self, number: int) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class Decision:
+    """An answer that was given. `made` is the storage of the result, None if it is not known."""
+
+    handle: ArrayHandle
+    symbols: frozenset[Symbol]
+    question: Question
+    answer: bool | None
+    version: int
+    made: Storage | None = None
+    made_version: int = 0
+
+
+class GuardingRecorder(Recorder):
+    """A recorder whose answers hold for all sizes that its guards admit."""
+
+    def __init__(self, name: str, arguments: Arguments) -> None:
+        super().__init__(name, arguments.env)
+        self._arguments = arguments
+        self._decisions: list[Decision] = []
+
+    def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
+        before = len(self._decisions)
+        result = super().reshape(handle, shape)
+        for decision in self._decisions[before:]:
+            decision.made, decision.made_version = result.storage, result.storage.version
+        return result
+
+    def reshapes_as_view(self, handle: ArrayHandle, shape: tuple[Size, ...]) -> bool:
+        def question(x: np.ndarray[Any, Any], values: Values) -> bool | None:
+            new = tuple(evaluate(n, values) for n in shape)
+            if np.prod(new, dtype=object) != x.size:
+                return None
+            try:
+                np.reshape(x, new, copy=False)
+            except ValueError:
+                return False
+            return True
+
+        return self._decide(handle, shape, question)
+
+    def contiguous(self, handle: ArrayHandle, *, fortran: bool = False) -> bool:
+        def question(x: np.ndarray[Any, Any], values: Values) -> bool | None:
+            return bool(x.flags.f_contiguous if fortran else x.flags.c_contiguous)
+
+        return self._decide(handle, (), question)
+
+    def _decide(self, handle: ArrayHandle, more: tuple[Size, ...], question: Question) -> bool:
+        env = self._arguments.env
+        sizes = (*handle.storage.type.shape, *handle.shape, *more)
+        symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
+        hints = {s: env.hint(s) or OTHER_SIZES[0][0] for s in symbols}  # an empty array shares nothing: ask for another
+        answer = question(self._example(handle, hints), hints)
+        if symbols or self._strided_input(handle) is not None:
+            self._decisions.append(Decision(handle, symbols, question, answer, handle.storage.version))
+        return bool(answer)
+
+    def _strided_input(self, handle: ArrayHandle) -> int | None:
+        number = handle.storage.input
+        array = None if number is None else self._arguments.input_array(number)
+        return number if array is not None and layout_of(array) == "strided" else None
+
+    def _example(self, handle: ArrayHandle, values: Values) -> np.ndarray[Any, Any]:
+        """An array with the strides that the handle has at these sizes; its elements are never looked at."""
+        storage = handle.storage
+        strided = self._strided_input(handle)
+        if strided is not None:
+            x = self._arguments.input_array(strided)
+            assert x is not None
+        else:
+            shape = tuple(evaluate(n, values) for n in storage.type.shape)
+            dtype = storage.type.dtype.numpy
+            strides = dense_strides(shape, storage.layout.order, dtype.itemsize)
+            x = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
+        for view in handle.views:
+            x = apply_view(x, view.op, {k: _concrete(v, values) for k, v in view.attrs})
+        return x
+
+    def settle(self, results: Sequence[ArrayHandle]) -> None:
+        """Guard the answers on which something depends, now that all writes and results are known."""
+        shown = [h.storage for h in results]
+        for decision in self._decisions:
+            if _matters(decision, shown):
+                self._settle(decision)
+
+    def _settle(self, d: Decision) -> None:
+        strided = self._strided_input(d.handle)
+        if strided is not None:
+            self._arguments.guard_strides(strided)
+            for symbol in d.symbols:
+                self._arguments.constant_int(symbol)
+            return
+        env = self._arguments.env
+        free = sorted({f for s in d.symbols for f in _symbols_of(env.simplify(s))}, key=lambda s: s.name)
+        if len(free) <= MAX_SYMBOLS and self._unanimous(d, free, ones=None):
+            return
+        ones = {s: env.decide(eq(s, 1), self.location) for s in free}
+        if len(free) > MAX_SYMBOLS or not self._unanimous(d, free, ones):
+            for symbol in free:
+                self._arguments.constant_int(symbol)
+
+    def _unanimous(self, d: Decision, free: list[Symbol], ones: Mapping[Symbol, bool] | None) -> bool:
+        """Whether the answer is the same at sample sizes: one and above, or as `ones` says."""
+        env = self._arguments.env
+        for others in OTHER_SIZES:
+            classes = [((True, False) if ones is None else (ones[s],)) for s in free]
+            for chosen in itertools.product(*classes):
+                picked = {s: 1 if one else n for s, one, n in zip(free, chosen, others, strict=False)}
+                values = {s: evaluate(env.simplify(s), picked) for s in d.symbols}
+                if any(n < 0 for n in values.values()):
+                    continue
+                try:
+                    answer = d.question(self._example(d.handle, values), values)
+                except (ValueError, ZeroDivisionError):  # these sizes cannot be: something on the way does not fit
+                    continue
+                if answer is not None and answer is not d.answer:
+                    return False
+        return True
+
+
+def _matters(d: Decision, shown: list[Storage]) -> bool:
+    source = d.handle.storage
+    if d.made is None:  # contiguity: what is made of the answer is not known here
+        return True
+    if source.version > d.version or d.made.version > d.made_version:
+        return True
+    together = sum(s is source or s is d.made for s in shown)
+    return d.made in shown and (source.input is not None or together > 1)
+
+
+def _symbols_of(size: Size) -> frozenset[Symbol]:
+    return free_symbols(size) if isinstance(size, Expr) else frozenset()
+
+
+def _concrete(value: Any, values: Values) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_concrete(v, values) for v in value)
+    if value is None or isinstance(value, int | str | DType):
+        return value
+    return evaluate(value, values)
