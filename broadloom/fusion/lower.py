@@ -363,7 +363,8 @@ def _reserve(state: Lowering, uses: Counter[int]) -> None:
         result = ValueId(value)
         if node.op.name in UPDATES and result in state._destinations:
             operand = node.inputs[0]
-            if uses[operand] == 1 and operand not in state._destinations and types[operand] == node.types[0]:
+            once = uses[operand] == 1 and operand not in node.inputs[1:]  # a value written into itself is read on the way
+            if once and operand not in state._destinations and types[operand] == node.types[0]:
                 state._destinations[operand] = state._destinations[result]
         elif node.op.name == "concat":
             _reserve_parts(state, node, result, fresh)

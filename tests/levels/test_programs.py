@@ -11,6 +11,7 @@ from broadloom.fusion.evaluate import evaluate
 from broadloom.fusion.verify import verify
 from broadloom.graph.interpret import interpret
 from broadloom.graph.ir import Graph
+from broadloom.graph.parse import parse
 from broadloom.passes.table import default_pipeline
 from tests.codegen.programs import Native
 from tests.graph.programs import Program, programs
@@ -44,6 +45,22 @@ def test_loop_programs_agree(fusion: bool, program: Program) -> None:
     verify(loops)
     inputs = copies(program)
     assert seen(list(evaluate(loops, inputs, optimised.constants)), inputs) == expected
+
+
+def test_a_fresh_array_assigned_its_own_reverse_in_place() -> None:
+    """The value is not made where the update is going to lie: it is read while that is written."""
+    graph = parse("""\
+graph f {
+  %0 = input x: int32[5] strides (1,)
+  %1 = negative(%0) : int32[5]
+  %2 = slice_update(%1, %1) {sizes=(5,), starts=(4,), steps=(-1,)} : int32[5]
+  return %2 order (0,)
+}""")
+    for fusion in (True, False):
+        program = fuse(graph, fusion=fusion).program
+        x = np.arange(5, dtype=np.int32)
+        for outputs in (evaluate(program, [x]), Native(program)(x)):
+            assert outputs[0].tolist() == [-4, -3, -2, -1, 0]
 
 
 @settings(max_examples=40)
