@@ -18,7 +18,6 @@ import numpy as np
 
 from broadloom.codegen import abi, extern
 from broadloom.codegen.accumulators import Emit
-from broadloom.codegen.collapse import collapse
 from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
@@ -38,6 +37,7 @@ from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.unroll import unroll
 from broadloom.errors import VerifyError
+from broadloom.fusion.collapse import collapse
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
 from broadloom.symbolic import Size, Symbol, product, substitute
@@ -67,7 +67,7 @@ def module_text(
     """
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
     kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
-    steps = tuple(collapse(unroll(collapse(s))) if isinstance(s, Kernel) else s for s in program.steps)
+    steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
     program = replace(program, steps=steps)
     signatures = {n: kernels.kernel(s) for n, s in enumerate(steps) if isinstance(s, Kernel)}
     _build_plan(module, program)

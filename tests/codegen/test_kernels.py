@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
-from broadloom.codegen.collapse import collapse
 from broadloom.codegen.plans import hoisted_checks, runs_in_columns, tiled_loop
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
@@ -29,6 +28,7 @@ from broadloom.dtypes import (
     uint64,
 )
 from broadloom.errors import VerifyError
+from broadloom.fusion.collapse import collapse
 from broadloom.fusion.evaluate import Failure, evaluate
 from broadloom.fusion.ir import (
     Accumulated,
