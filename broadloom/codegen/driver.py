@@ -36,6 +36,7 @@ from broadloom.codegen.llvm import (
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.unroll import unroll
+from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
@@ -73,7 +74,21 @@ def module_text(
     _build_plan(module, program)
     _Run(module, program, plan_memory(program), signatures, constants or {}).build()
     outline(module)
+    text = str(module)
+    if " half" not in text:
+        return text
+    _define_rounding(module)
     return str(module)
+
+
+def _define_rounding(module: ModuleBuilder) -> None:
+    """LLVM's code generator may join two roundings, double to float and float to half, into one, and calls a function
+    of the compiler's own library for it. This is that function."""
+    b = module.function(
+        "__truncdfhf2", "half", [Param("double", "x")], linkage="weak_odr hidden", attributes="nounwind"
+    )
+    (rounded,) = emit_op(b, "cast", [b.params], [float64], float16, {"dtype": float16})
+    b.ret(rounded)
 
 
 # ---- entry values -------------------------------------------------------------------------------------------------

@@ -762,3 +762,20 @@ def test_more_points_than_can_be_counted_are_refused():
     with pytest.raises(Failed) as caught:
         native(np.array(1 << 33))
     assert caught.value.code == OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize("op", ["fmod", "atan2"])
+def test_no_library_call_is_left_for_half_precision(op):
+    w = Written()
+    w.store("o", i * M + j, w.op(op, w.load("x", i, float16), w.load("y", j, float16), dtype=float16))
+    buffers = [array("x", float16, (N,), "input", 0), array("y", float16, (M,), "input", 1)]
+    p = program(
+        [pointwise([ROW, COLUMN], w.body())],
+        [*buffers, array("o", float16, (N, M), "output", 0)],
+        [N, M],
+        [(N, 0, "size", 0), (M, 1, "size", 0)],
+    )
+    rng = np.random.default_rng(0)
+    x, y = operand(rng, float16, 40), operand(rng, float16, 70)
+    expected = (np.fmod if op == "fmod" else np.arctan2)(x[:, None].astype(float), y.astype(float)).astype(np.float16)
+    np.testing.assert_allclose(Native(p)(x, y)[0].astype(float), expected.astype(float), rtol=1e-3)
