@@ -138,6 +138,10 @@ class GraphBuilder:
         inferred = infer(op, [(t.dtype, t.shape) for t in operands], attrs, self.decide)
         return tuple(TensorType(dtype, tuple(shape)) for dtype, shape in inferred)
 
+    def assume(self, fact: Relation) -> None:
+        """A relation that holds from now on; whoever says so guards it."""
+        self._facts[fact] = None
+
     def decide(self, relation: Relation) -> Any:
         """Whether a relation that no bounds settle holds: by the facts, else by asking; None if nobody knows."""
         if relation in self._facts:

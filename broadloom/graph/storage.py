@@ -31,7 +31,7 @@ from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
 from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.ops.table import OPS
-from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq
+from broadloom.symbolic import Expr, Relation, ShapeEnv, Size, Symbol, coefficient, eq, sub
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,7 @@ class Recorder:
     def __init__(self, name: str = "f", env: ShapeEnv | None = None) -> None:
         """`env` settles the questions about symbolic sizes that no bounds settle, and keeps them as its guards."""
         self._env = env
-        decide = None if env is None else lambda relation: env.decide(relation, self.location)
-        self.builder = GraphBuilder(name, decide=decide)
+        self.builder = GraphBuilder(name, decide=None if env is None else self._ask_environment)
         self._inputs: list[Storage] = []
         self._initial: list[ValueId] = []
 
@@ -400,6 +399,20 @@ class Recorder:
         ]
         return Recorded(self.builder.finish(outputs, writes), tuple(places))
 
+    def _ask_environment(self, relation: Relation) -> bool:
+        """Asks the environment. An equality that no symbol can be solved for, such as (n + 1)//2 == 1, fixes its
+        symbols: later stages compute with sizes that they can substitute."""
+        assert self._env is not None
+        answer = self._env.decide(relation, self.location)
+        fact = relation if answer else relation.negated()
+        if isinstance(fact, Relation) and fact.kind == "eq" and not _solvable(fact):
+            for symbol in sorted(fact.symbols, key=lambda s: s.name):
+                pinned = eq(symbol, self._env.hint(symbol))
+                self._env.decide(pinned, self.location)
+                if isinstance(pinned, Relation):
+                    self.builder.assume(pinned)
+        return answer
+
     # ---- inside -------------------------------------------------------------------------------------------------
 
     def _input_handle(self, value: ValueId, writeable: bool, scalar: bool = False) -> ArrayHandle:
@@ -424,3 +437,10 @@ class Recorder:
         if inverse is None:
             raise VerifyError("no inverse of this view op: it cannot be written through", got=call.op)
         return inverse(self.builder, base, value, call.attributes)
+
+
+def _solvable(fact: Relation) -> bool:
+    """Whether some symbol equals an expression of the others."""
+    difference = sub(fact.lhs, fact.rhs)
+    splits = (coefficient(difference, s) for s in fact.symbols)
+    return any(split is not None and split[0] in (1, -1) for split in splits)

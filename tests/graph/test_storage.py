@@ -225,6 +225,17 @@ def test_free_strides_without_a_sample_are_refused_where_a_view_depends_on_them(
         r.reshape(h, (12,))
 
 
+def test_an_equality_that_cannot_be_solved_fixes_its_symbols() -> None:
+    env = ShapeEnv()
+    n, m = env.create("n", 1), env.create("m", 4)
+    r = Recorder("f", env)
+    x, y = (r.input(str(s), TensorType(dtypes.float64, (s,))) for s in (n, m))
+    half = r.view("slice", x, starts=(0,), sizes=(floordiv(n + 1, 2),), steps=(2,))
+    graph = r.finish([r.op("multiply", half, y)]).graph
+    assert "n == 1" in [str(f) for f in graph.facts] and "n == 1" in [str(g) for g in env.guards]
+    verify(graph)
+
+
 def test_promoted_operands_count_with_their_own_strides() -> None:
     """As in a ufunc, which casts in the iterator's buffer: the broadcast axis of x says nothing about order."""
     x = np.broadcast_to(np.arange(3, dtype=np.float32)[:, None], (3, 4))
