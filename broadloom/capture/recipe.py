@@ -185,6 +185,10 @@ def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> 
         case "reshape":
             return x.reshape((*x.shape[: x.ndim - attrs["core"]], *attrs["shape"]))
         case "expand":
+            added = len(attrs["shape"]) - x.ndim
+            if attrs["shape"] == (*(1,) * added, *x.shape):  # np.newaxis: the view stays writeable
+                fresh_axes: np.ndarray[Any, Any] = x[(*(None,) * added, ...)]
+                return fresh_axes
             return np.broadcast_to(x, attrs["shape"], subok=True)
         case "slice":
             ranges = zip(attrs["starts"], attrs["sizes"], attrs["steps"], strict=True)

@@ -219,11 +219,11 @@ def basic_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> ArrayHandl
     starts: list[Size] = []
     sizes: list[Size] = []
     steps: list[int] = []
-    shape: list[Size] = []
+    shape: list[Size | None] = []
     axis = 0
     for part in parts:
         if part is None:
-            shape.append(1)
+            shape.append(None)
             continue
         n = x.shape[axis]
         cut = part if isinstance(part, Cut) else Cut(part.at, 1, 1) if isinstance(part, Pick) else Cut(0, n, 1)
@@ -236,9 +236,20 @@ def basic_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> ArrayHandl
     view = x
     if any(s != 0 for s in starts) or tuple(sizes) != x.shape or any(s != 1 for s in steps):
         view = r.view("slice", x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-    if tuple(shape) != view.shape:
-        view = r.view("reshape", view, core=view.ndim, shape=tuple(shape))
+    kept = tuple(n for n in shape if n is not None)
+    if kept != view.shape:
+        view = r.view("reshape", view, core=view.ndim, shape=kept)
+    if len(kept) != len(shape):
+        view = new_axes(r, view, [i for i, n in enumerate(shape) if n is None])
     return same_array(r, x) if view is x else view
+
+
+def new_axes(r: Recorder, x: ArrayHandle, places: Sequence[int]) -> ArrayHandle:
+    """A view with new axes of one element, which have stride 0, as number `places` of the result."""
+    view = r.view("expand", x, shape=(*(1,) * len(places), *x.shape))
+    old = iter(range(len(places), view.ndim))
+    new = iter(range(len(places)))
+    return shapes.permute(r, view, [next(new) if i in places else next(old) for i in range(view.ndim)])
 
 
 def same_array(r: Recorder, x: ArrayHandle) -> ArrayHandle:

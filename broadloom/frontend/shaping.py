@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from broadloom.frontend import shapes
-from broadloom.frontend.indexing import same_array
+from broadloom.frontend.indexing import new_axes, same_array
 from broadloom.frontend.operands import as_array
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -224,10 +224,10 @@ def _atleast(r: Recorder, arrays: Sequence[object], n: int) -> Any:
 def _one_atleast(r: Recorder, x: ArrayHandle, n: int) -> ArrayHandle:
     if x.ndim >= n:
         return x
-    if n == 3:
-        shape = {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim]
-        return shapes.reshape(r, x, shape)
-    return shapes.reshape(r, x, (*(1,) * (n - x.ndim), *x.shape))
+    if x.ndim == 0:
+        return shapes.reshape(r, x, (1,) * n)
+    places = [[], [0], [0, 2], [2]] if n == 3 else [[], [0]]
+    return new_axes(r, x, places[x.ndim + (n == 3)])
 
 
 def np_atleast_1d(r: Recorder, *arys: object) -> Any:

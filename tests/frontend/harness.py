@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from broadloom.capture.recipe import apply_view
 from broadloom.dtypes import DType, from_numpy
 from broadloom.frontend import ATTRIBUTES, FUNCTIONS, METHODS, Unsupported, entry_of, getitem, setitem, ufunc_method
 from broadloom.graph.interpret import interpret
 from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import ArrayHandle, Place, Recorder, WeakScalar
-from broadloom.ops.table import OPS
 
 BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 COMPARE = "lt le gt ge eq ne"
@@ -186,10 +186,7 @@ def place_array(place: Place, outputs: Sequence[np.ndarray], arguments: Sequence
     base = outputs[place.index] if place.kind == "output" else arguments[place.index]
     for step in place.views:
         attrs = step.attributes
-        if step.op == "view_dtype":
-            base = base.view(attrs["dtype"].numpy)
-        else:
-            base = OPS[step.op].reference(base, **attrs)
+        base = apply_view(base, step.op, attrs)
     return base[()] if place.scalar else base
 
 
