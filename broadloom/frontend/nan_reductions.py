@@ -86,8 +86,11 @@ def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -
         filled, missing = without_nans(r, x, worst)
         result = plain(r, filled, axis, None, keepdims)
         nothing = np_all(r, missing, axis, None, keepdims)
-        result = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
-        return deliver(r, result, as_out(out))
+        value = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
+        if out is None and result.ndim:
+            r.write(result, value)  # keeps the memory order of the plain reduction
+            return result
+        return deliver(r, value, as_out(out))
 
     return run
 

@@ -110,14 +110,14 @@ def _copy(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[in
 
 
 def _reduction(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
-    """The axes that stay keep their order in the operand; kept axes of one element are stepped over last."""
+    """The axes that stay keep their order in the operand; those kept with one element keep their place in it."""
     x = operands[0]
     ndim = len(x.shape)
     reduced = {axis % ndim for axis in attrs["axes"]}
     order = iterator_order(x.shape, operands)
-    stay = [axis for axis in order if axis not in reduced]
     if attrs.get("keepdims"):
-        return (*sorted(reduced), *stay)
+        return order
+    stay = [axis for axis in order if axis not in reduced]
     number = {axis: k for k, axis in enumerate(a for a in range(ndim) if a not in reduced)}
     return tuple(number[axis] for axis in stay)
 
