@@ -35,6 +35,7 @@ class Harness:
         policy: Policy | None = None,
         captured: Captured | None = None,
         rtol: float = 0.0,
+        strides: bool = True,
     ) -> Captured:
         """Compare values, dtypes, kinds, identities, shared memory, strides, flags and changes of the arguments."""
         mine, theirs, untouched = (_split(make()) for _ in range(3))
@@ -43,7 +44,7 @@ class Harness:
             assert_same(mine, untouched, "capture changed the arguments")
         got = self.run(captured, fn, *mine)
         expected = fn(*theirs[0], **theirs[1])
-        assert_same((got, mine), (expected, theirs), fn.__name__, rtol)
+        assert_same((got, mine), (expected, theirs), fn.__name__, rtol, strides)
         return captured
 
     def refused(self, fn: Any, *args: Any, policy: Policy | None = None, **kwargs: Any) -> Break:
@@ -64,11 +65,11 @@ class Keywords(dict):  # type: ignore[type-arg]
     """Keyword arguments among the made arguments."""
 
 
-def assert_same(a: Any, b: Any, what: str, rtol: float = 0.0) -> None:
+def assert_same(a: Any, b: Any, what: str, rtol: float = 0.0, strides: bool = True) -> None:
     """Two object graphs are alike: values, types, and which places hold one object or share memory."""
     places_a: list[Any] = []
     places_b: list[Any] = []
-    _compare(a, b, what, places_a, places_b, rtol)
+    _compare(a, b, what, places_a, places_b, rtol, strides)
     for i in range(len(places_a)):
         for j in range(i):
             both = (places_a[i] is places_a[j], places_b[i] is places_b[j])
@@ -78,11 +79,11 @@ def assert_same(a: Any, b: Any, what: str, rtol: float = 0.0) -> None:
                 assert np.shares_memory(x, y) == np.shares_memory(u, v), f"{what}: shared memory of parts {j} and {i}"
 
 
-def _compare(a: Any, b: Any, what: str, places_a: list[Any], places_b: list[Any], rtol: float) -> None:
+def _compare(a: Any, b: Any, what: str, places_a: list[Any], places_b: list[Any], rtol: float, strides: bool) -> None:
     assert type(a) is type(b), f"{what}: {type(a)} and {type(b)}: {a!r}, {b!r}"
     if isinstance(a, np.ndarray):
         assert (a.dtype, a.shape, a.flags.writeable) == (b.dtype, b.shape, b.flags.writeable), what
-        if a.size:
+        if a.size and strides:
             moving = [axis for axis, n in enumerate(a.shape) if n > 1]
             assert [a.strides[i] for i in moving] == [b.strides[i] for i in moving], what
         np.testing.assert_allclose(a, b, rtol, 0, err_msg=what)
@@ -92,13 +93,13 @@ def _compare(a: Any, b: Any, what: str, places_a: list[Any], places_b: list[Any]
     elif isinstance(a, list | tuple):
         assert len(a) == len(b), what
         for x, y in zip(a, b, strict=True):
-            _compare(x, y, what, places_a, places_b, rtol)
+            _compare(x, y, what, places_a, places_b, rtol, strides)
     elif isinstance(a, dict):
         assert list(a) == list(b), what
         for k in a:
-            _compare(a[k], b[k], what, places_a, places_b, rtol)
+            _compare(a[k], b[k], what, places_a, places_b, rtol, strides)
     elif hasattr(a, "__dict__") and not isinstance(a, type) and not callable(a):
-        _compare(vars(a), vars(b), what, places_a, places_b, rtol)
+        _compare(vars(a), vars(b), what, places_a, places_b, rtol, strides)
     elif not callable(a) and type(a).__eq__ is not object.__eq__:
         assert a == b, what
     if isinstance(a, np.ndarray | list | dict):

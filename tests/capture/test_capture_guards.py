@@ -262,6 +262,20 @@ def test_dtype_layout_and_rank_are_guarded() -> None:
     assert all(fails(captured, f, o) for o in others)
 
 
+def test_memory_mapped_arguments(harness, tmp_path) -> None:
+    def f(x):
+        return x + 1, x[1:], x, x.sum(), x.copy(), np.asarray(x)
+
+    x = np.memmap(tmp_path / "x", dtype=np.float64, mode="w+", shape=(4,))
+    x[:] = range(4)
+    captured = capture(f, (x,), {})
+    got, expected = harness.run(captured, f, (x,), {}), f(x)
+    assert all(np.array_equal(a, b) for a, b in zip(got, expected, strict=True))
+    assert [type(a) for a in got[:4]] == [type(b) for b in expected[:4]]
+    assert got[2] is x and np.shares_memory(got[1], x)
+    assert type(got[4]) is np.ndarray and got[5] is x  # as docs/differences.md says
+
+
 # ---- symbolic sizes -------------------------------------------------------------------------------------------------
 
 
