@@ -57,7 +57,7 @@ FUNCTIONS: dict[str, Entry] = {
     "cbrt": Entry(power.cbrt, 1.0, 1.0, power.cbrt),
     "hypot": Entry(power.hypot, 1.0, 1.25),
     "fmod": Entry(power.fmod, 0.0, 0.0),
-    "logaddexp": Entry(logarithm.logaddexp, 1.0, 1.5, logarithm.logaddexp),
+    "logaddexp": Entry(logarithm.logaddexp, 1.0, 2.0, logarithm.logaddexp),
 }
 
 
