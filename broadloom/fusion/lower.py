@@ -231,13 +231,10 @@ class Lowering:
     def updated(self, x: TensorBox, value: ValueId, node: Node) -> Buffer:
         """A buffer that holds the elements of `x` and may be stored to as result `value` of `node`: the buffer of
         `x` itself when nobody reads it again, else a copy."""
-        waiting, held = self._destinations.get(value), x.storage.buffer
+        held = self.taken_over(x, value, node)
+        if held is not None:
+            return held
         result = node.types[0]
-        if held is not None and self._may_store(held) and waiting in (None, held):
-            whole = x.shape == result.shape and self.strided(x) == (held, held.layout)
-            if whole and not self._read_again(held, node):
-                self._destinations.pop(value, None)
-                return held
         buffer = self.destination(value, result.dtype, result.shape)
         load, given, shape = x.load, x.shape, result.shape
         self.fill(
@@ -247,6 +244,16 @@ class Lowering:
             (*x.storage.origins, "copy"),
         )
         return buffer
+
+    def taken_over(self, x: TensorBox, value: ValueId, node: Node) -> Buffer | None:
+        """The buffer of `x`, if it may become that of result `value` of `node`."""
+        waiting, held = self._destinations.get(value), x.storage.buffer
+        if held is None or waiting not in (None, held) or not self._may_store(held):
+            return None
+        if x.shape != node.types[0].shape or self.strided(x) != (held, held.layout) or self._read_again(held, node):
+            return None
+        self._destinations.pop(value, None)
+        return held
 
     def _may_store(self, buffer: Buffer) -> bool:
         """Our own memory may be stored to at any time; that of an input only if it is written in the end anyhow and
@@ -363,7 +370,9 @@ def _reserve(state: Lowering, uses: Counter[int]) -> None:
         result = ValueId(value)
         if node.op.name in UPDATES and result in state._destinations:
             operand = node.inputs[0]
-            once = uses[operand] == 1 and operand not in node.inputs[1:]  # a value written into itself is read on the way
+            once = (
+                uses[operand] == 1 and operand not in node.inputs[1:]
+            )  # a value written into itself is read on the way
             if once and operand not in state._destinations and types[operand] == node.types[0]:
                 state._destinations[operand] = state._destinations[result]
         elif node.op.name == "concat":

@@ -17,7 +17,7 @@ from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broad
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering, window
 from broadloom.graph.ir import Node, ValueId
-from broadloom.symbolic import Size, floordiv, ge, lt, mod, smax
+from broadloom.symbolic import Size, floordiv, ge, lt, mod, product, smax
 
 
 def literal(ops: Inlining, dtype: DType, value: object) -> int:
@@ -177,17 +177,72 @@ def lower_roll(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
 def lower_slice_update(
     state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, value: TensorBox
 ) -> TensorBox:
-    """A copy of the operand, or its own memory where nobody reads it again, with `value` stored over a window."""
-    result, attrs = node.types[0], node.attributes
-    core = len(attrs["sizes"])
-    whole = all(s == n for s, n in zip(attrs["sizes"], result.shape[len(result.shape) - core :], strict=True))
-    if whole and all(s in (1, -1) for s in attrs["steps"]):
-        buffer = state.destination(ids[0], result.dtype, result.shape)
-    else:
+    """A copy of the operand, or its own memory where nobody reads it again, with `value` stored over a window. Where
+    the window covers nearly all, only the frame around it is copied."""
+    result = node.types[0]
+    starts, sizes, steps = (node.attributes[name] for name in ("starts", "sizes", "steps"))
+    lead = len(result.shape) - len(sizes)
+    margins = _margins(starts, sizes, steps, result.shape[lead:])
+    buffer = None if margins is None else state.taken_over(x, ids[0], node)
+    if margins is None:
         buffer = state.updated(x, ids[0], node)
-    window = _window(buffer.layout, attrs["starts"], attrs["sizes"], attrs["steps"])
-    _store_piece(state, buffer, window, value, "slice_update")
+    elif buffer is None:
+        buffer = state.destination(ids[0], result.dtype, result.shape)
+        _copy_frame(state, buffer, x, margins, lead)
+    _store_piece(state, buffer, _window(buffer.layout, starts, sizes, steps), value, "slice_update")
     return _in_buffer(buffer, result.dtype, result.shape)
+
+
+THIN = 4  # a frame is thin when it holds at most one in so many elements,
+SYMBOLIC_MARGIN = 8  # or, where an axis is symbolic, at most so many entries of it
+
+
+def _margins(
+    starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[Size], shape: Sequence[Size]
+) -> list[tuple[int, int]] | None:
+    """How many entries each axis has before and after a dense window that leaves a thin frame, else None.
+
+    >>> _margins((1, 1), (98, 98), (1, 1), (100, 100)), _margins((1, 1), (9, 9), (1, 1), (100, 100))
+    ([(1, 1), (1, 1)], None)
+    """
+    found: list[tuple[int, int]] = []
+    for start, size, step, n in zip(starts, sizes, steps, shape, strict=True):
+        if step not in (1, -1):
+            return None
+        before = start if step == 1 else start - size + 1
+        after = n - before - size
+        if not isinstance(before, int) or not isinstance(after, int):
+            return None
+        if not isinstance(n, int) and before + after > SYMBOLIC_MARGIN:
+            return None
+        found.append((before, after))
+    total, inside = product(shape), product(sizes)
+    if isinstance(total, int) and isinstance(inside, int) and (total - inside) * THIN > total:
+        return None
+    return found
+
+
+def _copy_frame(state: Lowering, buffer: Buffer, x: TensorBox, margins: Sequence[tuple[int, int]], lead: int) -> None:
+    """Copy what lies outside of the window, axis by axis: slabs over the whole of later axes, within the window's
+    range of earlier ones."""
+    shape = buffer.layout.shape
+    starts: list[Size] = [0] * len(shape)
+    sizes = list(shape)
+    for axis, (before, after) in enumerate(margins, start=lead):
+        for start, size in ((0, before), (shape[axis] - after, after)):
+            if size == 0:
+                continue
+            at, extent = [*starts], [*sizes]
+            at[axis], extent[axis] = start, size
+            piece = _window(buffer.layout, at, extent, [1] * len(shape))
+            slab = x.view(
+                extent,
+                lambda index, at=tuple(at): broadcast_index(
+                    tuple(i + a for i, a in zip(index, at, strict=True)), x.shape, shape
+                ),
+            )
+            _store_piece(state, buffer, piece, slab, "copy")
+        starts[axis], sizes[axis] = before, shape[axis] - before - after
 
 
 # ---- creation ---------------------------------------------------------------------------------------------------
