@@ -28,6 +28,8 @@ from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbol
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
 MAX_STEPS = 1_000_000
+MAX_INPUTS = 1000
+MAX_GUARDS = 20_000
 MAX_CALLS = 20_000  # of NumPy functions
 MAX_DEPTH = 100
 LARGEST_INT = 2**31 - 1  # of a symbolic Python int: so that what is computed from it stays within int64
@@ -159,6 +161,13 @@ class Context:
         if guard not in self._known_guards:
             self._known_guards.add(guard)
             self.guards.append(replace(guard, location=self._location))
+            if len(self.guards) > MAX_GUARDS or len(self.arguments) > MAX_INPUTS:
+                self.refuse(
+                    Code.TOO_LONG,
+                    "Python objects read one by one",
+                    f"more than {MAX_INPUTS} arrays and floats, or {MAX_GUARDS} values in all",
+                    "pass them as one array",
+                )
 
     def reserve_guard(self) -> int:
         """A place for a guard that is written later."""

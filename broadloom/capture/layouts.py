@@ -51,6 +51,7 @@ class Decision:
     question: Question
     answer: bool | None
     version: int
+    writes: int  # how many there had been before
     made: Storage | None = None
     made_version: int = 0
 
@@ -62,6 +63,11 @@ class GuardingRecorder(Recorder):
         super().__init__(name, arguments.env)
         self._arguments = arguments
         self._decisions: list[Decision] = []
+        self._writes = 0
+
+    def write(self, target: ArrayHandle, value: ArrayHandle) -> None:
+        self._writes += 1
+        super().write(target, value)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         before = len(self._decisions)
@@ -96,7 +102,7 @@ class GuardingRecorder(Recorder):
         hints = {s: env.hint(s) or OTHER_SIZES[0][0] for s in symbols}  # an empty array shares nothing: ask for another
         answer = question(self._example(handle, hints), hints)
         if symbols or self._strided_input(handle) is not None:
-            self._decisions.append(Decision(handle, symbols, question, answer, handle.storage.version))
+            self._decisions.append(Decision(handle, symbols, question, answer, handle.storage.version, self._writes))
         return bool(answer)
 
     def _strided_input(self, handle: ArrayHandle) -> int | None:
@@ -122,10 +128,19 @@ class GuardingRecorder(Recorder):
 
     def settle(self, results: Sequence[ArrayHandle]) -> None:
         """Guard the answers on which something depends, now that all writes and results are known."""
-        shown = [h.storage for h in results]
+        shown = [h.storage for h in results if not h.numpy_scalar]
         for decision in self._decisions:
-            if _matters(decision, shown):
+            if self._matters(decision, shown):
                 self._settle(decision)
+
+    def _matters(self, d: Decision, shown: list[Storage]) -> bool:
+        source = d.handle.storage
+        if d.made is None:  # contiguity: what was made of the answer is not known here
+            return self._writes > d.writes or source in shown or (source.input is not None and bool(shown))
+        if source.version > d.version or d.made.version > d.made_version:
+            return True
+        together = sum(s is source or s is d.made for s in shown)
+        return d.made in shown and (source.input is not None or together > 1)
 
     def _settle(self, d: Decision) -> None:
         strided = self._strided_input(d.handle)
@@ -160,16 +175,6 @@ class GuardingRecorder(Recorder):
                 if answer is not None and answer is not d.answer:
                     return False
         return True
-
-
-def _matters(d: Decision, shown: list[Storage]) -> bool:
-    source = d.handle.storage
-    if d.made is None:  # contiguity: what is made of the answer is not known here
-        return True
-    if source.version > d.version or d.made.version > d.made_version:
-        return True
-    together = sum(s is source or s is d.made for s in shown)
-    return d.made in shown and (source.input is not None or together > 1)
 
 
 def _symbols_of(size: Size) -> frozenset[Symbol]:

@@ -439,6 +439,16 @@ def enormous(a, b):
     return a**b
 
 
+@refused(Code.TOO_LONG, lambda: ([0.5] * 2000,))
+def many_floats(items):
+    return np.array(items)
+
+
+@refused(Code.TOO_LONG, lambda: (np.arange(3.0), list(range(30_000))))
+def many_ints(x, items):
+    return x + sum(items)
+
+
 @refused(Code.RESULT, v)
 def function_made_inside(x):
     return lambda: x

@@ -485,7 +485,7 @@ def test_view_or_copy_is_guarded_where_a_later_write_would_show_it(harness) -> N
 
 def test_view_or_copy_is_not_guarded_where_nobody_can_tell(harness) -> None:
     def f(x):
-        return x.T.reshape(-1).sum(), (x[::-1] + 0).reshape(-1) * 2
+        return x.T.reshape(-1).sum(), (x[::-1] + 0).reshape(-1) * 2, (x.T + 1).ravel().sum()
 
     captured = harness.check(f, lambda: (np.ones((3, 4)),), Policy(True))
     for shape in ((1, 4), (4, 1), (1, 1), (0, 3), (6, 2)):
