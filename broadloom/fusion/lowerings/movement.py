@@ -222,6 +222,11 @@ def _margins(
     return found
 
 
+def _shifted(given: Sequence[Size], shape: Sequence[Size], by: Index, index: Index) -> Index:
+    """The index into an operand of shape `given` for `index` + `by` into its broadcast `shape`."""
+    return broadcast_index(tuple(i + s for i, s in zip(index, by, strict=True)), given, shape)
+
+
 def _copy_frame(state: Lowering, buffer: Buffer, x: TensorBox, margins: Sequence[tuple[int, int]], lead: int) -> None:
     """Copy what lies outside of the window, axis by axis: slabs over the whole of later axes, within the window's
     range of earlier ones."""
@@ -235,12 +240,7 @@ def _copy_frame(state: Lowering, buffer: Buffer, x: TensorBox, margins: Sequence
             at, extent = [*starts], [*sizes]
             at[axis], extent[axis] = start, size
             piece = _window(buffer.layout, at, extent, [1] * len(shape))
-            slab = x.view(
-                extent,
-                lambda index, at=tuple(at): broadcast_index(
-                    tuple(i + a for i, a in zip(index, at, strict=True)), x.shape, shape
-                ),
-            )
+            slab = x.view(extent, partial(_shifted, x.shape, shape, tuple(at)))
             _store_piece(state, buffer, piece, slab, "copy")
         starts[axis], sizes[axis] = before, shape[axis] - before - after
 
