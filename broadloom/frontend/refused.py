@@ -69,6 +69,8 @@ def remedies() -> dict[Callable[..., Any], str]:
                 function = getattr(module, name, None)
                 if function is not None:
                     found[function] = remedy
+    found[np.lib.stride_tricks.sliding_window_view] = "add up shifted slices: x[i : n - k + i + 1] for i in range(k)"
+    found[np.lib.stride_tricks.as_strided] = "use slices, reshape and np.broadcast_to"
     return found
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.frontend.harness import check, refused
 
+pytestmark = pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+
 LAYOUTS = {
     "c": lambda: np.arange(24.0).reshape(2, 3, 4),
     "f": lambda: np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),

@@ -45,7 +45,9 @@ def test_unary_or_same_dtypes(u: np.ufunc) -> None:
             args[1] = (np.abs(args[1]) if d.kind != "b" else args[1]).astype(d.numpy)
         # composed functions of the library round differently in the last bit
         exact = u not in (np.logaddexp2,)
-        if numpy_takes(u, *args) and not (u is np.spacing and u(*args).dtype.itemsize == 2):
+        if numpy_takes(u, *args) and not (
+            u is np.spacing and d.numpy.itemsize < 4 and d.name not in ("int16", "uint16")
+        ):
             check(lambda np, *a: getattr(np, u.__name__)(*a), *args, exact=exact)
         else:
             refused(lambda np, *a: getattr(np, u.__name__)(*a), *args)
@@ -59,7 +61,7 @@ def test_pairs_of_dtypes(u: np.ufunc) -> None:
     for d in ALL:
         for e in ALL:
             a, b = sample(d.numpy), sample(e.numpy, 1)
-            if numpy_takes(u, a, b) and u(a, b).dtype.char not in "gG":
+            if numpy_takes(u, a, b):
                 check(lambda np, a, b: getattr(np, u.__name__)(a, b), a, b)
             else:
                 refused(lambda np, a, b: getattr(np, u.__name__)(a, b), a, b)
