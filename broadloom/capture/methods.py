@@ -8,6 +8,7 @@ called for real, on constants, as they have no effects.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -232,12 +233,16 @@ def _sort(c: Context, v: ListValue, *, key: Value = None, reverse: Value = False
 
 
 def sorted_items(c: Context, items: list[Value], key: Value, reverse: Value) -> list[Value]:
-    """Items in order of constant keys."""
-    keys = [plain(c, i if key is None else c.call(key, i)) for i in items]
-    try:
-        order = sorted(range(len(items)), key=keys.__getitem__, reverse=bool(plain(c, reverse)))
-    except (TypeError, ValueError) as error:
-        c.raises("sort", f"{type(error).__name__}: {error}")
+    """Items in the order of their keys, which are compared as Python compares them: by `<` alone."""
+
+    def compared(a: Value, b: Value) -> int:
+        if operators.truth(c, operators.compare(c, "<", a, b)):
+            return -1
+        return 1 if operators.truth(c, operators.compare(c, "<", b, a)) else 0
+
+    keys = [i if key is None else c.call(key, i) for i in items]
+    ranks = list(map(functools.cmp_to_key(compared), keys))
+    order = sorted(range(len(items)), key=ranks.__getitem__, reverse=operators.truth(c, reverse))
     return [items[i] for i in order]
 
 

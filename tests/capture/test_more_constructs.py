@@ -195,6 +195,17 @@ def numpy_scalars_as_python_values(x, n, flag, f):
     return z, np.zeros(n), x[n], x[:n], [10, 20, 30][n], y * n, y.sum(axis=n - n), f * n, np.full(n, f), int(n), n
 
 
+@case(v, lambda: 0.5, lambda: 2.5)
+def sorting(x, a, b):
+    table = {"b": x, "a": x + 1}
+    ordered = dict(sorted(table.items()))
+    pairs = sorted([(2, x), (1, x * 2), (3, None)], reverse=True)
+    numbers = sorted([b, a, 1.5]), sorted([3, 1, 2], key=lambda k: -k), sorted("bca"), sorted([(1, 2), (1, 1)])
+    items = [x.shape[0], 2]
+    items.sort(reverse=False)
+    return ordered, pairs, numbers, items, sorted(["bb", "a", "cc"], key=len, reverse=True)
+
+
 @case(m)
 def masked_elements(x):
     mask = x > 0
