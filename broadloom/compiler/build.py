@@ -33,6 +33,7 @@ from broadloom.graph.manager import PassContext, Pipeline
 from broadloom.graph.order import value_orders
 from broadloom.graph.text import format_graph
 from broadloom.options import Options
+from broadloom.passes.table import contracting
 from broadloom.runtime import symbols
 from broadloom.runtime.cache import ObjectCache, cache_key
 from broadloom.runtime.link import Library, link, object_symbols
@@ -66,18 +67,21 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What turns graphs into code, besides the graph: options, passes, machine, events, dumps."""
+    """What turns graphs into code, besides the graph: options, passes, events, the level of LLVM's optimisation."""
 
     options: Options
     pipeline: Pipeline
     sink: trace.Sink
     level: int
 
+    def passes(self, target: Target) -> Pipeline:
+        """The passes for a machine: multiply-adds are fused where the options allow it and an instruction does it."""
+        return contracting(self.pipeline) if self.options.contract and target.has_fma else self.pipeline
+
     def cache_key(self, graph: Graph, target: Target) -> str:
         """A digest of all that decides the object's bytes."""
-        return cache_key(
-            str(graph), target, options=self.options.key(), passes=self.pipeline.identity, level=self.level
-        )
+        passes = self.passes(target).identity
+        return cache_key(str(graph), target, options=self.options.key(), passes=passes, level=self.level)
 
 
 def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) -> Built:
@@ -142,7 +146,7 @@ def _generate(
         dump.write(stage, "graph", text)
 
     with watch.stage("passes"):
-        optimised = tools.pipeline.run(graph, PassContext(keep if dump else None))
+        optimised = tools.passes(target).run(graph, PassContext(keep if dump else None))
     with watch.stage("fusion"):
         scheduled = fuse(optimised, fusion=tools.options.fusion, deterministic=tools.options.deterministic)
         verify_program(scheduled.program)

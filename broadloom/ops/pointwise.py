@@ -17,6 +17,7 @@ from broadloom.dtypes import ALL, FLOATS, INTEGERS, DType, bfloat16, bool_, comp
 from broadloom.errors import DTypeError
 from broadloom.lazy import scipy_special
 from broadloom.ops import rules
+from broadloom.ops.fused import fma
 from broadloom.ops.record import Op, Sample, Trait
 from broadloom.ops.rules import CAST_FIRST, INEXACT, NO_BITS, NUMERIC, REAL, UNORDERED, Array
 from broadloom.ops.signature import Signature
@@ -28,6 +29,7 @@ CHEAP: Traits = frozenset({Trait.CHEAP})
 EXPENSIVE: Traits = frozenset({Trait.EXPENSIVE})
 COMMUTATIVE: Traits = frozenset({Trait.CHEAP, Trait.COMMUTATIVE})
 PLAIN: Traits = frozenset()
+SINGLE_AND_DOUBLE = "machines fuse a product and a sum in float32 and float64"
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Array]:
@@ -357,6 +359,9 @@ TERNARY = (
     pointwise("clip", 3, np.clip, tuple(d for d in ALL if d is not bfloat16),
               "`clip(x, low, high)`: x within [low, high]; high wins; nan anywhere is nan.",
               halves="NumPy has no bfloat16 loop and clips in float32: cast first"),
+    pointwise("fma", 3, fma, tuple(d for d in FLOATS if d.bits >= 32),
+              "`fma(x, y, z)`: x * y + z, rounded once. Only the pass contract-multiply-add makes it.",
+              bools=SINGLE_AND_DOUBLE, ints=SINGLE_AND_DOUBLE, halves=SINGLE_AND_DOUBLE, complexes=SINGLE_AND_DOUBLE),
 )  # fmt: skip
 
 OPS = (*UNARY, *BINARY, *TERNARY, _CAST, _BITCAST, _WHERE, _COMPLEX)

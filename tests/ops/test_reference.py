@@ -5,7 +5,9 @@ to its signature: the result is the stack of the examples' results.
 """
 
 import warnings
+from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -26,7 +28,7 @@ NUMPY_NAMES = {
 
 
 NUMPY_UFUNCS = {"abs": np.absolute, "conj": np.conjugate, "round": np.rint, "bitwise_invert": np.invert}
-NOT_UFUNCS = {"erf", "erfc", "real", "imag", "clip", "cast", "bitcast", "where", "complex"}
+NOT_UFUNCS = {"erf", "erfc", "real", "imag", "clip", "fma", "cast", "bitcast", "where", "complex"}
 
 
 def through_float32(function):
@@ -119,7 +121,27 @@ def triangular_solve(a, b, lower, transpose, unit_diagonal):
     return scipy.linalg.solve_triangular(a, b, lower=lower, trans=int(transpose), unit_diagonal=unit_diagonal)
 
 
+def fma(x, y, z):
+    """The nearest to the exact value of the floats around it."""
+    plain = np.longdouble(x) * np.longdouble(y) + np.longdouble(z)  # without overflow of the product
+    if not np.isfinite(plain) or x == 0 or y == 0:
+        return plain.astype(x.dtype)
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    if not exact:
+        return x.dtype.type(0.0)
+    guess = x.dtype.type(float(mpmath.mpf(exact.numerator) / exact.denominator))
+    around = [np.nextafter(guess, x.dtype.type(-np.inf)), guess, np.nextafter(guess, x.dtype.type(np.inf))]
+    beyond = 2 * Fraction(2) ** (np.finfo(x.dtype).maxexp - 1)
+
+    def distance(f):
+        value = Fraction(float(f)) if np.isfinite(f) else beyond if f > 0 else -beyond
+        return abs(exact - value), int(f.view(f"i{f.itemsize}")) & 1
+
+    return np.copysign(min((f for f in around if not np.isnan(f)), key=distance), x.dtype.type(1 if exact > 0 else -1))
+
+
 ORACLES = {
+    "fma": fma,
     "erf": through_float32(scipy.special.erf),
     "erfc": through_float32(scipy.special.erfc),
     "abs": np.abs,

@@ -27,6 +27,11 @@ def divide(_: Cell, x: Lane, y: Lane) -> Lane:
     return x / y
 
 
+def fma(_: Cell, x: Lane, y: Lane, z: Lane) -> Lane:
+    """Rounded once on every target: LLVM calls the C library where there is no instruction."""
+    return x.intrinsic("fma", y, z)
+
+
 def negative(_: Cell, x: Lane) -> Lane:
     return -x
 

@@ -111,6 +111,7 @@ EMITTERS: dict[str, Row] = {
     # ternary
     "where": _every(booleans.where),
     "clip": _row(booleans.clip, integers.clip, floats.clip, complexes.clip),
+    "fma": _row(f=floats.fma),
 }
 
 # 16-bit floats: ops whose ordinary emitter takes them as they are, and ops with an emitter of their own.
