@@ -27,7 +27,7 @@ from broadloom.frontend.shaping import array_of, np_diagonal
 from broadloom.frontend.ufuncs import apply, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.symbolic import smax, sub
+from broadloom.symbolic import ge, smax, sub
 
 
 def np_diff(
@@ -102,7 +102,7 @@ def _in_order(axis: object, ndim: int) -> list[int]:
 
 def _gradient_along(r: Recorder, x: ArrayHandle, axis: int, h: object, edge_order: int) -> ArrayHandle:
     n = x.shape[axis]
-    if isinstance(n, int) and n < edge_order + 1:
+    if not shapes.decide(r, ge(n, edge_order + 1)):
         raise plain_numpy_raises("shape of array too small to calculate a numerical gradient")
 
     def at(i: int) -> ArrayHandle:

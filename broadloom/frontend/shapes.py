@@ -175,7 +175,7 @@ def resolve_minus_one(r: Recorder, shape: Shape, total: Size) -> Shape:
         raise plain_numpy_raises(f"cannot reshape into {shape}: only one size may be -1")
     if holes:
         known = count(s for i, s in enumerate(shape) if i != holes[0])
-        if known == 0:
+        if decide(r, eq(known, 0)):
             raise plain_numpy_raises(f"cannot reshape {total} elements into {shape}")
         size = floordiv(total, known)
         shape = (*shape[: holes[0]], size, *shape[holes[0] + 1 :])

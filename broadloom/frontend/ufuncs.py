@@ -227,7 +227,7 @@ def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
     """`a ** b`: as NumPy's operator, which takes square, sqrt and reciprocal for those constant exponents."""
     if isinstance(a, ArrayHandle) and isinstance(b, (int, float)) and not isinstance(b, (bool, np.generic)):
         fast = POWERS_FAST.get(b)
-        exact_kind = a.dtype.kind in "fc" or (fast is np.square and isinstance(b, int) and a.dtype.kind in "ui")
+        exact_kind = a.dtype.kind in "fc" or (fast is np.square and isinstance(b, int) and a.dtype.kind in "bui")
         if fast is not None and exact_kind and not a.numpy_scalar and a.dtype is not dtypes.bfloat16:
             return ufunc(r, fast, a, **kwargs)
     return ufunc(r, np.power, a, b, **kwargs)

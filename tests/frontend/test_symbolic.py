@@ -153,6 +153,18 @@ def test_equal_sizes_found_by_looking_become_a_guard() -> None:
     assert any(g.kind == "eq" for g in env.guards)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_gradient_guards_that_there_are_enough_elements(order: int) -> None:
+    _, _, env = record_symbolic(lambda np, x, y, n, m: np.gradient(y, edge_order=order), (6, 4))
+    assert f"{order + 1} <= n" in [str(g) for g in env.guards]
+
+
+def test_a_size_to_find_beside_a_symbolic_one_guards_that_it_is_not_zero() -> None:
+    _, _, env = record_symbolic(lambda np, x, y, n, m: x.reshape(n // 2, 2, -1), (6, 4))
+    zero = {symbol: 0 for symbol in env.symbols}
+    assert any(not g.holds(zero) for g in env.guards)
+
+
 def test_a_symbolic_int_must_fit_a_small_dtype() -> None:
     with pytest.raises(Unsupported, match="int8"):
         record_symbolic(lambda np, x, y, n, m: np.zeros(3, np.int8) + n, (6, 4))

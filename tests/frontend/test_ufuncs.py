@@ -238,3 +238,8 @@ def test_ufunc_methods() -> None:
 def test_every_ufunc_of_the_table_is_an_entry() -> None:
     for u in UFUNCS:
         assert u in FUNCTIONS
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 2.0, True])
+def test_powers_of_bools(exponent: object) -> None:
+    check(lambda np, x: x**exponent, np.array([[True, False], [False, True]]))
