@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from broadloom.capture.guards import Guard
 from broadloom.errors import GraphBreakError, Location
 
 
@@ -33,6 +34,7 @@ class Code(StrEnum):
     RESULT = "result"  # an object that cannot be made anew by a recipe
     ARRAY_KIND = "array-kind"  # skip: an array that compiled code does not take
     OVERLAP = "overlap"  # skip: arguments share memory and one of them is written
+    INTERNAL = "internal"  # a defect of Broadloom, met while it captured or compiled
 
 
 SKIPS = frozenset({Code.ARRAY_KIND, Code.OVERLAP})
@@ -72,8 +74,9 @@ class Break:
 
 
 class CaptureBreak(Exception):
-    """Capture stops here."""
+    """Capture stops here. `guards` are what it had relied on by then: a call for which they hold stops here, too."""
 
-    def __init__(self, record: Break) -> None:
+    def __init__(self, record: Break, guards: tuple[Guard, ...] = ()) -> None:
         super().__init__(str(record))
         self.record = record
+        self.guards = guards

@@ -92,6 +92,14 @@ def capture(
     c = Context(_graph_name(function.__name__), policy or Policy(), function.__globals__, call, run_function)
     c.at(code, code.co_firstlineno)
     try:
+        return _captured(c, function, frame)
+    except CaptureBreak as stopped:
+        stopped.guards = _guards_so_far(c)
+        raise
+
+
+def _captured(c: Context, function: FunctionType, frame: Frame) -> Captured:
+    try:
         result = run_function(c, _root(function), _local(c, frame, function))
     except RecursionError:
         c.refuse(Code.TOO_LONG, function.__name__, "calls nest too deep", "replace recursion by a loop")
@@ -126,6 +134,18 @@ def _local(c: Context, frame: Frame, function: FunctionType) -> dict[str, Value]
     return {name: Lazy(Argument(name), value) for name, value in frame.arguments.items()}
 
 
+def _guards_so_far(c: Context) -> tuple[Guard, ...]:
+    """What an interrupted capture has relied on: nothing is written, sizes are as decided."""
+    for a in c.arrays.values():
+        c.guards[a.place] = array_guard(a, False)
+    return tuple(g for g in (*c.guards, *_shape_guards(c)) if g is not None)
+
+
+def _shape_guards(c: Context) -> list[Guard]:
+    relations = ((r, c.env.location(r)) for r in c.env.guards)
+    return [ShapeGuard(relation, c.bind(relation.symbols), location=where) for relation, where in relations]
+
+
 def _finish_guards(c: Context, written: set[int]) -> tuple[Guard, ...]:
     """Array guards at their reserved places, then what is known only at the end."""
     arrays = list(c.arrays.values())
@@ -141,10 +161,7 @@ def _finish_guards(c: Context, written: set[int]) -> tuple[Guard, ...]:
         _check_apart(c, a, others)
         if others:
             c.guard(DisjointGuard(a.source, tuple(o.source for o in others)))
-    for relation in c.env.guards:
-        where = c.env.location(relation)
-        c.guards.append(ShapeGuard(relation, c.bind(relation.symbols), location=where))
-    return tuple(g for g in c.guards if g is not None)
+    return tuple(g for g in (*c.guards, *_shape_guards(c)) if g is not None)
 
 
 def _check_apart(c: Context, a: ArrayInput, others: Sequence[ArrayInput]) -> None:

@@ -4,13 +4,16 @@ What goes in: a Python function and the arguments of `bl.compile`. What comes ou
 function gives. The native entry tries the specialisations; only a call that fits none comes here, is captured, built
 and added - or runs as plain Python, counted and explained.
 
-What holds: a refused capture has touched nothing; a specialisation is added whole or not at all, so an interrupt
+What holds: a refused capture has touched nothing, and neither has one that failed by a defect of our own, which counts
+as a break; a specialisation is added whole or not at all, so an interrupt
 leaves none behind; a function never has more specialisations than its bound, and says so loudly when it is met.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import traceback
 import warnings
 from types import FunctionType
 from typing import Any
@@ -18,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from broadloom import trace
-from broadloom.capture.breaks import Break, CaptureBreak
+from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
 from broadloom.capture.sources import Frame
 from broadloom.compiler.build import Stopwatch, Toolchain, build, object_store
+from broadloom.compiler.refusals import Refusals
 from broadloom.compiler.report import Compile, Journal, Recompile
-from broadloom.errors import Location
+from broadloom.errors import Location, OptionsError
 from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 
@@ -38,7 +42,7 @@ class State:
         self.function, self.tools, self.dynamic, self.fullgraph = function, tools, dynamic, fullgraph
         self.policy = Policy(dynamic)
         self.lock = threading.RLock()
-        self.refused: dict[object, str] = {}  # kinds of arguments that were refused, and why
+        self.refusals = Refusals()
         self.warned: set[str] = set()
         self.limit_told = False
         self.journal = Journal(function.__qualname__)
@@ -61,7 +65,7 @@ class State:
     def _found(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EntrySpec | None:
         """A specialisation that fits: another thread may have added it while this one waited for the lock."""
         kinds = _kinds(args, kwargs)
-        reason = self.refused.get(kinds)
+        reason = self.refusals.reason(frame, kinds)
         if reason is not None:
             self.journal.skips[reason] += 1
             return None
@@ -71,21 +75,25 @@ class State:
     def _specialise(
         self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any], kinds: object
     ) -> EntrySpec | None:
+        if len(self.entry.specs) >= self.tools.options.max_specialisations:
+            self._tell_limit(frame)
+            return None
         watch = Stopwatch()
         self._explain_misses(frame)
-        if len(self.entry.specs) >= self.tools.options.max_specialisations:
-            self._tell_limit()
-            return None
-        sink, name = self.tools.sink, self.journal.name
         number = len(self.journal.compiles)
-        sink.emit(trace.CompileStart(name, number, self.dynamic, _location(self.function)))
+        self.tools.sink.emit(trace.CompileStart(self.journal.name, number, self.dynamic, _location(self.function)))
         try:
             with watch.stage("capture"):
                 captured = capture(self.function, args, kwargs, self.policy)
+            spec = self._built(captured, watch, number)
         except CaptureBreak as stopped:
-            self._refuse(stopped.record, kinds)
+            self._refuse(stopped, kinds)
             return None
-        spec = self._built(captured, watch, number)
+        except OptionsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one fallback boundary: the plain function gives the answer
+            self._refuse(CaptureBreak(_internal(error, self.function)), kinds)
+            return None
         self.entry.add(spec)
         self.policy = self.policy.after(captured.observed)
         return spec
@@ -133,13 +141,14 @@ class State:
                 self.journal.recompiles.append(Recompile(number, reasons[-1]))
         self.tools.sink.emit(trace.Recompile(self.journal.name, len(specs), tuple(reasons), _location(self.function)))
 
-    def _tell_limit(self) -> None:
+    def _tell_limit(self, frame: Frame) -> None:
         limit = self.tools.options.max_specialisations
         reason = f"the bound of {limit} specialisations was met"
         self.journal.skips[reason] += 1
         if self.limit_told:
             return
         self.limit_told = True
+        self._explain_misses(frame)
         last = self.journal.recompiles[-1].reason if self.journal.recompiles else ""
         self.tools.sink.emit(trace.LimitReached(self.journal.name, limit, (last,), _location(self.function)))
         warnings.warn(
@@ -148,18 +157,18 @@ class State:
             stacklevel=4,
         )
 
-    def _refuse(self, record: Break, kinds: object) -> None:
-        """Note a break or skip; raises under `fullgraph`."""
+    def _refuse(self, stopped: CaptureBreak, kinds: object) -> None:
+        """Note a break or skip, so that the next such call need not be captured again; raises under `fullgraph`."""
+        record, sink = stopped.record, self.tools.sink
         if self.fullgraph:
-            raise record.error() from None
+            raise record.error() from stopped.__cause__
+        self.refusals.add(stopped, kinds)
         if record.skip:
-            reason = str(record)
-            self.journal.skips[reason] += 1
-            self.tools.sink.emit(trace.Skip(self.journal.name, record.explanation, record.hint, record.location))
+            self.journal.skips[str(record)] += 1
+            sink.emit(trace.Skip(self.journal.name, record.explanation, record.hint, record.location))
             return
         self.journal.breaks.append(record)
-        self.refused[kinds] = str(record)
-        self.tools.sink.emit(
+        sink.emit(
             trace.GraphBreak(
                 self.journal.name, record.code, record.context, record.explanation, record.hint, record.location
             )
@@ -167,6 +176,18 @@ class State:
         if str(record) not in self.warned:
             self.warned.add(str(record))
             warnings.warn(f"{self.journal.name} runs as plain Python: {record}", stacklevel=4)
+
+
+def _internal(error: Exception, function: FunctionType) -> Break:
+    """The record of a defect of our own."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return Break(
+        Code.INTERNAL,
+        f"{type(error).__name__} in {os.path.basename(where.filename)}:{where.lineno}",
+        str(error) or "no message",
+        "report it, with the dump that BROADLOOM_DUMP writes; the plain function gives the result",
+        _location(function),
+    )
 
 
 def _release_elements(microseconds: float) -> int:

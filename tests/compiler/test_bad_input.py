@@ -7,6 +7,8 @@ import subprocess
 import sys
 import warnings
 import zlib
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -266,3 +268,69 @@ def test_opt_says_what_is_wrong_in_one_line(tmp_path, text, arguments):
     done = broadloom("opt", *arguments, folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("broadloom: ") and len(done.stderr.strip().splitlines()) == 1
+
+
+# ---- refusals ---------------------------------------------------------------------------------------------------
+
+
+class Switch:
+    def __init__(self):
+        self.on = True
+
+
+SWITCH = Switch()
+
+
+def breaks_while_switched_on(x):
+    return x + np.random.rand() * 0 if SWITCH.on else x + 1
+
+
+def test_refusal_is_forgotten_when_its_guards_fail(monkeypatch):
+    compiled = bl.compile(breaks_while_switched_on)
+    with pytest.warns(UserWarning, match="plain Python"):
+        compiled(np.ones(3))
+    compiled(np.ones(3))
+    assert len(compiled.report().breaks) == 1 and sum(s.count for s in compiled.report().skips) == 1
+    monkeypatch.setattr(SWITCH, "on", False)
+    np.testing.assert_array_equal(compiled(np.ones(3)), [2, 2, 2])
+    assert len(compiled.report().compiles) == 1
+
+
+def test_bad_shapes_do_not_spoil_good_ones():
+    compiled = bl.compile(lambda x, y: x + y)
+    with pytest.warns(UserWarning), pytest.raises(ValueError):
+        compiled(np.zeros(3), np.zeros(4))
+    compiled(np.zeros(3), np.zeros(3))
+    assert len(compiled.report().compiles) == 1
+
+
+def test_one_place_that_always_breaks_is_tried_a_few_times_only():
+    compiled = bl.compile(branches_on_data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in range(1, 12):
+            compiled(np.ones(n))
+    report = compiled.report()
+    assert len(report.breaks) == 4
+    assert sum(s.count for s in report.skips) == 7
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A pass with a defect."""
+
+    name: ClassVar[str] = "failing"
+
+    def run(self, graph, context):
+        raise ZeroDivisionError("a defect")
+
+
+def test_defect_of_a_pass_falls_back_on_the_plain_function():
+    compiled = bl.compile(lambda x: x + 1, options={"passes": (Failing(),), "use_cache": False})
+    with pytest.warns(UserWarning, match=r"internal: ZeroDivisionError in .*: a defect; report it"):
+        np.testing.assert_array_equal(compiled(np.zeros(2)), [1, 1])
+    np.testing.assert_array_equal(compiled(np.zeros(2)), [1, 1])
+    report = compiled.report()
+    assert [b.code for b in report.breaks] == ["internal"] and report.compiles == ()
+    with pytest.raises(GraphBreakError, match="a defect"):
+        bl.compile(lambda x: x, fullgraph=True, options={"passes": (Failing(),), "use_cache": False})(np.zeros(2))

@@ -1,0 +1,51 @@
+"""What capture refused before: which calls run as plain Python without being tried again.
+
+What goes in: breaks, with the guards that capture had relied on when it stopped. What comes out: for a later call,
+the reason why it runs plainly, or None where it is worth another try. What holds: a call is refused only if it would
+stop at the same place again - its guards hold - or if one place has stopped calls of its kind again and again,
+whatever their sizes. The memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from broadloom.capture.breaks import CaptureBreak, Code
+from broadloom.capture.guards import Guard
+from broadloom.capture.sources import Frame
+
+MOST = 32  # refusals with guards that are kept
+OFTEN = 4  # stops at one place after which the kind of the arguments is enough
+# These depend on more than the kinds of the arguments: on sizes, or on where arrays lie.
+PARTICULAR = frozenset({Code.RAISES, Code.OVERLAP, Code.READ_ONLY})
+
+
+@dataclass(slots=True)
+class Refusals:
+    """The memory of one compiled function."""
+
+    guarded: list[tuple[tuple[Guard, ...], str]] = field(default_factory=list)
+    kinds: dict[object, str] = field(default_factory=dict)
+    stops: Counter[tuple[object, str]] = field(default_factory=Counter)
+
+    def add(self, stopped: CaptureBreak, kinds: object) -> None:
+        """Remember a break that a call with arguments of these kinds met."""
+        record, reason = stopped.record, str(stopped.record)
+        if record.code is Code.OVERLAP:
+            return  # other arrays of the same kinds may lie apart
+        self.stops[kinds, reason] += 1
+        often = self.stops[kinds, reason] >= OFTEN and record.code not in PARTICULAR
+        if record.code in (Code.ARRAY_KIND, Code.INTERNAL) or often:
+            if len(self.kinds) < MOST:
+                self.kinds[kinds] = reason
+        elif stopped.guards:
+            self.guarded = [*self.guarded[-MOST + 1 :], (stopped.guards, reason)]
+
+    def reason(self, frame: Frame, kinds: object) -> str | None:
+        """Why a call runs as plain Python, if it is known to."""
+        reason = self.kinds.get(kinds)
+        if reason is not None:
+            return reason
+        holding = (why for guards, why in self.guarded if all(g.check(frame) for g in guards))
+        return next(holding, None)
