@@ -13,6 +13,8 @@ import platform
 import struct
 import sys
 import sysconfig
+import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,3 +111,30 @@ def describe() -> tuple[Fact, ...]:
 def unsupported() -> tuple[Fact, ...]:
     """The facts that keep native code off; empty where compiled functions run natively."""
     return tuple(f for f in describe() if not f.ok)
+
+
+class LockOwner:
+    """Has a re-entrant `lock`. A child of `fork` gets a new one: the old may be in the hands of a thread that the child
+    does not have, and its holder may be compiling, too long for `fork` to wait. So what the lock guards is in order
+    between any two statements.
+
+    >>> with LockOwner().lock:
+    ...     pass
+    """
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        _owners.add(self)
+
+
+_owners: weakref.WeakSet[LockOwner] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for owner in list(_owners):
+        owner.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -12,7 +12,6 @@ leaves none behind; a function never has more specialisations than its bound, an
 from __future__ import annotations
 
 import os
-import threading
 import traceback
 import warnings
 from types import FunctionType
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from broadloom import trace
+from broadloom import platform, trace
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
@@ -35,13 +34,13 @@ from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 _plain_types = (int, float, complex, str, bytes, bool, type(None))
 
 
-class State:
+class State(platform.LockOwner):
     """All that a compiled function knows; `lock` guards what changes."""
 
     def __init__(self, function: FunctionType, tools: Toolchain, *, dynamic: bool | None, fullgraph: bool) -> None:
+        super().__init__()
         self.function, self.tools, self.dynamic, self.fullgraph = function, tools, dynamic, fullgraph
         self.policy = Policy(dynamic)
-        self.lock = threading.RLock()
         self.refusals = Refusals()
         self.warned: set[str] = set()
         self.limit_told = False

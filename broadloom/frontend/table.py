@@ -15,7 +15,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,9 +60,13 @@ class Entry:
     numpy: Callable[..., Any] | None = None
     selected: Callable[..., Any] | None = None  # for boolean selections among the arguments
 
-    @cached_property
+    @property
     def signature(self) -> inspect.Signature:
-        return inspect.signature(self.run)
+        """Kept without `cached_property`, whose lock in Python 3.11 a child of `fork` may inherit held."""
+        known: inspect.Signature | None = self.__dict__.get("_signature")
+        if known is None:
+            known = self.__dict__["_signature"] = inspect.signature(self.run)
+        return known
 
     def __call__(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
         if self.numpy is not None and not is_symbolic(args) and not is_symbolic(kwargs):

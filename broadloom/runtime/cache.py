@@ -21,13 +21,13 @@ import os
 import secrets
 import stat
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from broadloom import platform
 from broadloom.errors import CacheError
 from broadloom.runtime.context import ABI_VERSION
 from broadloom.runtime.target import Target, toolchain_version
@@ -137,7 +137,7 @@ def _open_folder(folder: Path) -> int:
     return descriptor
 
 
-class ObjectCache:
+class ObjectCache(platform.LockOwner):
     """An open cache folder. Close it, or use it in a `with` statement.
 
     Raises `CacheError` when the folder cannot be made or opened, belongs to somebody else, or others can write to it.
@@ -151,10 +151,10 @@ class ObjectCache:
     """
 
     def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
+        super().__init__()
         self.folder, self.limit = folder, limit
         self.statistics = CacheStatistics()
         self._descriptor = _open_folder(folder)
-        self._lock = threading.Lock()
         self._size: int | None = None  # bytes in the folder, as far as this process knows; None before the first look
 
     def __enter__(self) -> ObjectCache:
@@ -236,7 +236,7 @@ class ObjectCache:
             raise
 
     def _bound(self, added: int) -> None:
-        with self._lock:
+        with self.lock:
             known = self._size
             self._size = None if known is None else known + added
             if self._size is not None and self._size <= self.limit:
@@ -251,7 +251,7 @@ class ObjectCache:
                     os.unlink(name, dir_fd=self._descriptor)
                     self._count("evicted")
                 total -= size
-        with self._lock:
+        with self.lock:
             self._size = total
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
@@ -279,12 +279,12 @@ class ObjectCache:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=self._descriptor)
                 removed += name.endswith(_SUFFIX)
-        with self._lock:
+        with self.lock:
             self._size = None
         return removed
 
     def _count(self, name: str) -> None:
-        with self._lock:
+        with self.lock:
             setattr(self.statistics, name, getattr(self.statistics, name) + 1)
 
 

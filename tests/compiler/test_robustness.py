@@ -9,12 +9,18 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import broadloom as bl
 from broadloom.errors import OptionsError
+from broadloom.graph.ir import Graph
+from broadloom.graph.manager import PassContext
+from broadloom.runtime.cache import ObjectCache
 
 
 def same(got, want):
@@ -76,6 +82,73 @@ def test_fork_between_parallel_calls():
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert compiled(x) == want
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A pass that stays where it is in the process that made it, once: a compilation without an end."""
+
+    name: ClassVar[str] = "halt"
+    home: ClassVar[int] = os.getpid()
+    reached: ClassVar[threading.Event] = threading.Event()
+    leave: ClassVar[threading.Event] = threading.Event()
+
+    def run(self, graph: Graph, context: PassContext) -> Graph:
+        if os.getpid() == self.home:
+            self.reached.set()
+            self.leave.wait(60)
+        return graph
+
+
+def in_child(work):
+    """Forks; whether `work()` is true in the child, which is killed if it waits for ever."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the fork beside a thread is the point
+        child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        good = False
+        try:
+            good = bool(work())
+        finally:
+            os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+def test_fork_while_another_thread_compiles_the_same_function():
+    compiled = bl.compile(lambda x: x * 5 + 1, options={"passes": [Halt()], "use_cache": False})
+    x = np.arange(4.0)
+    thread = threading.Thread(target=compiled, args=(x,))
+    thread.start()
+    try:
+        assert Halt.reached.wait(60)
+        assert in_child(lambda: compiled(x).tolist() == [1.0, 6.0, 11.0, 16.0] and len(compiled.report().compiles) == 1)
+    finally:
+        Halt.leave.set()
+        thread.join()
+    assert compiled(x).tolist() == [1.0, 6.0, 11.0, 16.0] and len(compiled.report().compiles) == 1
+
+
+def test_fork_while_another_thread_is_in_the_object_cache(tmp_path):
+    reached, leave = threading.Event(), threading.Event()
+    with ObjectCache(tmp_path / "cache") as store:
+        store.put("00" * 32, b"code")
+
+        def hold():
+            with store.lock:
+                reached.set()
+                leave.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        try:
+            assert reached.wait(60)
+            assert in_child(lambda: store.get("00" * 32).data == b"code" and store.put("11" * 32, b"more"))
+        finally:
+            leave.set()
+            thread.join()
+        assert store.get("11" * 32).data == b"more"
 
 
 def test_interrupt_during_compilation_leaves_nothing_behind():
