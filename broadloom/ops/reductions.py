@@ -3,7 +3,7 @@
 Attributes: `axes` (negative, sorted; may be empty) and `keepdims`. The core is as deep as the axes reach; kept axes
 inside it pass through. The accumulator has the operand's dtype: the caller casts first (NumPy sums int8 in int64).
 Over no elements: sum 0, prod 1, any False, all True, count 0, logsumexp -inf, mean and var nan; max, min, argmax
-and argmin are refused at inference, as NumPy refuses them, unless the result is empty too.
+and argmin along an axis of size 0 are refused at inference, as NumPy refuses them, even where the result is empty.
 """
 
 from __future__ import annotations
@@ -63,8 +63,6 @@ def _not_empty(name: str) -> Callable[[Dims, tuple[DType, ...], Mapping[str, Any
         axes = attrs["axes"] if "axes" in attrs else (attrs["axis"],)
         names = rules.dim_names(rules.depth(axes))
         reduced = {names[a] for a in axes}
-        if any(n not in reduced and dims[n] == 0 for n in names):
-            return {}
         for n in names:
             if n in reduced and holds(eq(dims[n], 0), decide):
                 raise ShapeError(
