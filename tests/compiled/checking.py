@@ -6,6 +6,7 @@ out: a list of failures, each naming call, configuration, sizes and the first el
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,10 +21,11 @@ from broadloom.ops.sampling import LOOP_SHAPES, operands
 from broadloom.symbolic import Symbol, free_symbols
 from tests.compiled import equality
 from tests.compiled.layouts import LAYOUTS, Array, LayoutClass, arranged
-from tests.compiled.modules import Call, Module, Placed, Shape, admitted, compiled, plan
+from tests.compiled.modules import SIZES, VARYING, Call, Module, Placed, Shape, admitted, compiled, plan
 
 SYMBOLIC_LOOPS: tuple[tuple[Shape, Shape], ...] = (((), ()), ((7,), (7,)), ((5, 1), (1, 4)), ((3, 4), (4,)))
-LARGEST = 6000  # elements of one operand
+LARGEST = 6000  # elements of the core of an operand or result
+CORE_SIZES = (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 70, 257, 1025)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,22 @@ def configurations(rng: np.random.Generator) -> tuple[Configuration, ...]:
         for symbolic, choices in ((True, SYMBOLIC_LOOPS), (False, static))
         for loops in choices
     )
+
+
+def resized(call: Call, rng: np.random.Generator) -> Call:
+    """The call at other core sizes, or as it is where it does not admit those drawn."""
+    sample = call.sample
+    own = {n for shape in sample.core_shapes for n in shape if n > 1}
+    sizes = {n: int(rng.choice(CORE_SIZES)) for n in sorted(own)}
+    shapes = tuple(tuple(sizes.get(n, n) for n in shape) for shape in sample.core_shapes)
+    domains = {k: (kind, sizes.get(n, n)) for k, (kind, n) in sample.domains.items()}
+    attrs = {k: _resized(v, sizes) if k in SIZES else v for k, v in sample.attrs.items()}
+    changed = replace(sample, core_shapes=shapes, domains=domains, attrs=attrs)
+    return replace(call, sample=changed) if own and _accepted(call, changed) else call
+
+
+def _resized(value: Any, sizes: Mapping[int, int]) -> Any:
+    return tuple(sizes.get(n, n) for n in value) if isinstance(value, tuple) else sizes.get(value, value)
 
 
 def failures(calls: Sequence[Call], c: Configuration, rng: np.random.Generator) -> list[str]:
@@ -124,26 +142,29 @@ def loop_shapes(c: Configuration, loops: Mapping[Symbol, int]) -> tuple[Shape, S
 def _sized(module: Module, placed: Placed, values: dict[Symbol, int], rng: np.random.Generator) -> Sample:
     """The call's sample at core sizes of this run, which are added to `values`: others than the sample's where the
     graph was recorded for any."""
-    own = set(placed.cores.values())
-    hints = {s: hint for hint, s in placed.cores.items()}
-    sample = placed.at(hints)
-    if own and rng.random() < 0.7:
-        drawn = {s: int(rng.choice((0, 1, 2, 3, 5, 9, 17, 40))) for s in own}
-        facts = [f for f in module.graph.facts if own & set(free_symbols(f.lhs)) or own & set(free_symbols(f.rhs))]
-        if all(f.holds({**values, **drawn}) for f in facts) and _accepted(placed, placed.at(drawn)):
+    hints = placed.hints
+    if hints and rng.random() < 0.7:
+        drawn = {s: int(rng.choice((0, 1, 2, 3, 5, 9, 17, 40))) for s in placed.cores.values()}
+        ranges = {s: VARYING[name] for s, (_, name) in placed.varying.items()}
+        drawn |= {s: int(rng.integers(low, high + 1)) for s, (low, high) in ranges.items()}
+        facts = (f for f in module.graph.facts if hints.keys() & (free_symbols(f.lhs) | free_symbols(f.rhs)))
+        if all(f.holds({**values, **drawn}) for f in facts) and _accepted(placed.call, placed.at(drawn)):
             values.update(drawn)
             return placed.at(drawn)
     values.update(hints)
-    return sample
+    return placed.at(hints)
 
 
-def _accepted(placed: Placed, sample: Sample) -> bool:
+def _accepted(call: Call, sample: Sample) -> bool:
+    """Whether the op takes these sizes, and no result is too large for a test."""
     try:
-        infer(placed.call.op, list(zip(placed.call.dtypes, sample.core_shapes, strict=True)), sample.attrs)
+        results = infer(call.op, list(zip(call.dtypes, sample.core_shapes, strict=True)), sample.attrs)
     except ShapeError:
         return False
-    domains = all(n > 0 for kind, n in sample.domains.values() if kind == "index")
-    return domains and all(np.prod(s) <= LARGEST for s in sample.core_shapes)
+    if any(kind == "index" and n == 0 for kind, n in sample.domains.values()):
+        return False  # no index is in range, and there may be some
+    most = 500 if call.op.has(Trait.LINALG) else LARGEST
+    return all(math.prod(shape) <= most for shape in (*sample.core_shapes, *(s for _, s in results)))
 
 
 def operands_of(placed: Placed, sample: Sample, loops: tuple[Shape, Shape], rng: np.random.Generator) -> list[Array]:

@@ -7,7 +7,7 @@ has inputs of its own; loop sizes are shared by all calls, core sizes by none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from broadloom.capture.recipe import FromOutput, TupleResult
 from broadloom.capture.sources import Argument, Frame
 from broadloom.compiler.api import toolchain
 from broadloom.compiler.build import Stopwatch, build
-from broadloom.dtypes import DType, from_numpy
+from broadloom.dtypes import DType, int64
 from broadloom.errors import DTypeError, ShapeError
 from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Graph, Output, TensorType
@@ -29,12 +29,14 @@ from broadloom.ops.sampling import operand_dtypes
 from broadloom.ops.table import OPS
 from broadloom.runtime.python_entry import execute
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
-from broadloom.symbolic import ShapeEnv, Size, Symbol, evaluate
+from broadloom.symbolic import ShapeEnv, Size, Symbol
 from tests.compiled.layouts import Array, Layout, LayoutClass, draw
 
 Shape = tuple[int, ...]
 Loops = tuple[tuple[Size, ...], ...]
-CREATION_SIZES = ("size", "rows", "cols")  # attributes that may be run-time sizes
+SIZES = ("size", "rows", "cols", "shape", "sizes")  # attributes that share the symbols of equal core sizes
+# Attributes that may be run-time sizes of their own, with their lowest and highest value in the tests.
+VARYING = {"shifts": (-9, 9), "before": (0, 5), "after": (0, 5), "reps": (0, 4), "repeats": (0, 4), "starts": (0, 1)}
 TOOLS = toolchain(options={"use_cache": False})
 
 
@@ -82,15 +84,28 @@ class Placed:
     outputs: tuple[int, ...]
     attrs: Mapping[str, Any]
     cores: Mapping[int, Symbol]  # size in the sample -> symbol
-    sizes: tuple[Symbol, ...]  # of them, those handed over as run-time sizes
+    varying: Mapping[Symbol, tuple[int, str]]  # run-time attribute -> value in the sample, name
+    sizes: tuple[Symbol, ...]  # of all these, those handed over as run-time sizes
+
+    @property
+    def hints(self) -> dict[Symbol, int]:
+        """The sample's own value of every symbol."""
+        varying = {s: value for s, (value, _) in self.varying.items()}
+        return {s: size for size, s in self.cores.items()} | varying
 
     def at(self, values: Mapping[Symbol, int]) -> Sample:
         """The sample at other core sizes."""
         sizes = {hint: values[s] for hint, s in self.cores.items()}
         shapes = tuple(tuple(sizes.get(n, n) for n in shape) for shape in self.call.sample.core_shapes)
         domains = {i: (kind, sizes.get(n, n)) for i, (kind, n) in self.call.sample.domains.items()}
-        attrs = {k: evaluate(v, values) if isinstance(v, Symbol) else v for k, v in self.attrs.items()}
+        attrs = {name: _at(value, values) for name, value in self.attrs.items()}
         return replace(self.call.sample, core_shapes=shapes, domains=domains, attrs=attrs)
+
+
+def _at(value: Any, values: Mapping[Symbol, int]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_at(v, values) for v in value)
+    return values[value] if isinstance(value, Symbol) else value
 
 
 @dataclass(slots=True)
@@ -129,28 +144,50 @@ class Plan:
             ids.append(self.builder.input(name, type_, strides, layout.order, aligned=layout.aligned))
             layouts.append(layout)
             ranks.append(len(loop))
-        attrs = complete(call.op, call.sample.attrs)
-        sizes: list[Symbol] = []
-        if call.op.has(Trait.CREATION):
-            for name in CREATION_SIZES:
-                made = size(attrs[name]) if name in attrs else 0
-                if isinstance(made, Symbol):
-                    attrs[name] = made
-                    if made not in sizes:
-                        sizes.append(made)
+        attrs, varying = complete(call.op, call.sample.attrs), dict[Symbol, tuple[int, str]]()
+        if self.symbolic and (call.op.has(Trait.CREATION) or self.rng.random() < 0.5):
+            bound = set(cores.values())
+            for name in SIZES:
+                if name in attrs and call.op.name != "from_size":
+                    attrs[name] = _each(attrs[name], size)
+            attrs |= self._varying(attrs, prefix, varying)
+            sizes = tuple(s for s in (*cores.values(), *varying) if s not in bound)
+        else:
+            sizes = ()
         for s in sizes:
-            self.builder.input(f"size_{s}", TensorType(from_numpy(np.dtype(np.int64)), ()), kind="size", size=s)
+            self.builder.input(f"size_{s}", TensorType(int64, ()), kind="size", size=s)
         self.inputs += len(ids) + len(sizes)
         made_values = self.builder.call_tuple(call.op, *ids, **attrs)
         outputs = tuple(range(len(self.values), len(self.values) + len(made_values)))
         self.values.extend(made_values)
         inputs = tuple(range(first, first + len(ids)))
-        self.placed.append(Placed(call, tuple(layouts), tuple(ranks), inputs, outputs, attrs, cores, tuple(sizes)))
+        self.placed.append(Placed(call, tuple(layouts), tuple(ranks), inputs, outputs, attrs, cores, varying, sizes))
+
+    def _varying(self, attrs: Mapping[str, Any], prefix: str, varying: dict[Symbol, tuple[int, str]]) -> dict[str, Any]:
+        """Those of the attributes that may be run-time sizes, as symbols."""
+
+        def symbol(name: str, value: int) -> Symbol:
+            low = -(2**62) if name == "shifts" else 0
+            made = self.env.create(f"{prefix}_{name}_{len(varying)}", value, low)
+            varying[made] = value, name
+            return made
+
+        named = [name for name in VARYING if name in attrs and not _counts(name, attrs[name])]
+        return {name: _each(attrs[name], lambda n, name=name: symbol(name, n)) for name in named}
 
     def finish(self) -> Graph:
         plain = self.builder.finish([Output(v, tuple(range(self.builder.type_of(v).ndim))) for v in self.values])
         orders = value_orders(plain)
         return replace(plain, outputs=tuple(Output(o.value, orders[o.value]) for o in plain.outputs))
+
+
+def _each(value: Any, make: Callable[[int], Size]) -> Any:
+    return tuple(map(make, value)) if isinstance(value, tuple) else make(value)
+
+
+def _counts(name: str, value: object) -> bool:
+    """A tuple of repeats, which holds constants."""
+    return name == "repeats" and isinstance(value, tuple)
 
 
 @dataclass(frozen=True, slots=True)

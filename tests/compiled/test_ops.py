@@ -12,7 +12,7 @@ import pytest
 from broadloom.dtypes import ALL
 from broadloom.ops.record import Trait
 from broadloom.ops.table import OPS
-from tests.compiled.checking import configurations, failures
+from tests.compiled.checking import configurations, failures, resized
 from tests.compiled.modules import Call, cells
 
 TOGETHER = 24  # calls a module
@@ -32,15 +32,20 @@ def test_compiled_ops_give_what_their_references_give(
     number: int, request: pytest.FixtureRequest, rng: np.random.Generator
 ) -> None:
     chosen = shuffled(request)[number * TOGETHER : (number + 1) * TOGETHER]
+    found: list[str] = []
     if request.config.getoption("--full"):
         every = [call for calls in chosen for call in calls]
-        parts = [every[k : k + TOGETHER] for k in range(0, len(every), TOGETHER)]
-        found = [f for c in configurations(rng) for part in parts for f in failures(part, c, rng)]
+        for part in (every[k : k + TOGETHER] for k in range(0, len(every), TOGETHER)):
+            for c in configurations(rng):
+                found += failures(part, c, rng)
+                if not c.symbolic:
+                    found += failures([resized(call, rng) for call in part], c, rng)
     else:
         # half of the daily modules are symbolic ones at many sizes, half static ones
         choices = [c for c in configurations(rng) if c.symbolic == bool(number % 2)]
         configuration = choices[int(rng.integers(len(choices)))]
-        found = failures([calls[int(rng.integers(len(calls)))] for calls in chosen], configuration, rng)
+        drawn = [calls[int(rng.integers(len(calls)))] for calls in chosen]
+        found = failures(drawn if configuration.symbolic else [resized(c, rng) for c in drawn], configuration, rng)
     assert not found, f"{len(found)} failures:\n" + "\n".join(found[:20])
 
 

@@ -48,7 +48,10 @@ def arrays_of(placed: Placed, shape: tuple[int, int], rng: np.random.Generator) 
     """Operands whose two core axes have the sizes of `shape`; other sizes stay."""
     first = placed.call.sample.core_shapes[0]
     own = dict(zip(first, shape, strict=True)) if first else {}
-    sample = placed.at({symbol: own.get(hint, hint) for hint, symbol in placed.cores.items()})
+    sample = placed.at(
+        {symbol: own.get(hint, hint) for hint, symbol in placed.cores.items()}
+        | {s: hint for s, (hint, _) in placed.varying.items()}
+    )
     types = list(zip(placed.call.dtypes, sample.core_shapes, strict=True))
     if any(math.prod(result) > LARGEST for _, result in infer(placed.call.op, types, sample.attrs)):
         sample = placed.call.sample  # indices of the size of an axis beside it: too many elements
@@ -77,7 +80,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(
 
 def check(module: Module, shape: tuple[int, int], rng: np.random.Generator) -> None:
     given = [arrays_of(p, shape, rng) for p in module.placed]
-    arguments = [x for arrays in given for x in arrays]
+    sizes = [[placed.hints[s] for s in placed.sizes] for placed in module.placed]
+    arguments = [x for arrays, own in zip(given, sizes, strict=True) for x in (*arrays, *own)]
     alone = module.run(arguments, 1)
     for threads in (2, 3, 7):
         for k, (a, b) in enumerate(zip(module.run(arguments, threads), alone, strict=True)):
@@ -85,6 +89,6 @@ def check(module: Module, shape: tuple[int, int], rng: np.random.Generator) -> N
     for placed, arrays in zip(module.placed, given, strict=True):
         got = tuple(alone[k] for k in placed.outputs)
         try:
-            equality.check(placed.call.op, {**placed.call.op.defaults, **placed.attrs}, arrays, got)
+            equality.check(placed.call.op, {**placed.call.op.defaults, **placed.call.sample.attrs}, arrays, got)
         except pytest.fail.Exception as error:
             pytest.fail(f"{placed.call} at {shape}: {error}")
