@@ -9,9 +9,12 @@ a refused capture leaves no trace.
 
 from __future__ import annotations
 
+import os
 import re
+import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import CodeType, MappingProxyType
 from typing import Any, NoReturn
 
@@ -123,8 +126,10 @@ class Context:
         return self._location
 
     def at(self, code: CodeType, line: int) -> None:
-        """Move to a line."""
+        """Move to a line; inside of Python's and NumPy's own libraries the line that called them stays."""
         known = self._location
+        if known is not None and _is_library(code.co_filename):
+            return
         if known is None or known.line != line or known.file != code.co_filename:
             self._location = Location(code.co_filename, line, code.co_qualname)
             self.recorder.location = self._location
@@ -249,3 +254,20 @@ class Context:
     def number_text(self, number: Number) -> str:
         """How messages name a runtime number."""
         return str(number.term) if number.term is not None else "a number read from array data"
+
+
+@cache
+def _is_library(file: str) -> bool:
+    """Whether a file belongs to Python's standard library, NumPy or SciPy: its lines tell the user nothing.
+
+    >>> _is_library(os.__file__), _is_library("model.py")
+    (True, False)
+    """
+    if file.startswith("<frozen "):
+        return True
+    paths = sysconfig.get_paths()
+    packages = [os.path.join(paths[name], package) for name in ("purelib", "platlib") for package in ("numpy", "scipy")]
+    if any(file.startswith(folder + os.sep) for folder in packages):
+        return True
+    installed = (paths["purelib"] + os.sep, paths["platlib"] + os.sep)
+    return file.startswith(paths["stdlib"] + os.sep) and not file.startswith(installed) and "site-packages" not in file

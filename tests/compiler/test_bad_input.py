@@ -134,7 +134,13 @@ def calls_what_nobody_knows(x):
     return zlib.crc32(b"x"), x
 
 
-@pytest.mark.parametrize("function", [uses_a_generator, branches_on_data, calls_what_nobody_knows])
+def stops_inside_of_the_library(x):
+    return os.path.join("a", "b"), x
+
+
+@pytest.mark.parametrize(
+    "function", [uses_a_generator, branches_on_data, calls_what_nobody_knows, stops_inside_of_the_library]
+)
 def test_what_cannot_be_captured_runs_plainly_with_one_warning(function):
     compiled = bl.compile(function)
     with warnings.catch_warnings(record=True) as seen:
