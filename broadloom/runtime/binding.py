@@ -32,8 +32,8 @@ class Parameters:
 
     @property
     def visible(self) -> tuple[str, ...]:
-        """The names in the order in which the native entry hands arguments to Python: `names`, then `varargs`."""
-        return self.names if self.varargs is None else (*self.names, self.varargs)
+        """The names in the order in which the native entry hands arguments to Python: the collecting ones last."""
+        return (*self.names, *(name for name in (self.varargs, self.varkeywords) if name is not None))
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
         """What guards look at for a call, or None when the call does not fit or the function has other code now.

@@ -94,6 +94,7 @@ def _header(parameters: Parameters, on_miss: OnMiss) -> tuple[bytes, tuple[objec
         "POSITIONAL": parameters.positional,
         "POSONLY": parameters.positional_only,
         "VARARGS": int(parameters.varargs is not None),
+        "VARKEYWORDS": int(parameters.varkeywords is not None),
         "FUNCTION": id(parameters.function),
         "CODE": id(parameters.code),
         "ON_MISS": id(on_miss),
@@ -115,8 +116,7 @@ class Entry:
         self._specs: tuple[EntrySpec, ...] = ()
         self._tables: dict[EntrySpec, Table] = {}
         self._python_hits: dict[EntrySpec, int] = {}
-        wanted = not probe.mismatches() if native is None else native
-        self.is_native = wanted and self.parameters.varkeywords is None
+        self.is_native = not probe.mismatches() if native is None else native
         self._state: list[object] = []
         if self.is_native:
             missed = self._missed

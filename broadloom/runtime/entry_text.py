@@ -25,19 +25,19 @@ PYTHON_FUNCTIONS = (
     "PyList_Size", "PyLong_AsLongLongAndOverflow", "PyLong_FromLongLong", "PyModule_GetDict",
     "PyObject_CallObject", "PyObject_GenericGetAttr", "PyObject_GenericGetDict", "PyObject_GetAttr", "PyObject_Size",
     "PyObject_RichCompareBool", "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size",
-    "PyType_IsSubtype", "PyUnicode_Compare", "PyBool_FromLong", "PyDict_New", "PyDict_SetItem",
+    "PyType_IsSubtype", "PyUnicode_Compare", "PyBool_FromLong", "PyDict_New", "PyDict_Next", "PyDict_SetItem",
     "Py_DecRef", "Py_IncRef", "_PyType_Lookup",
 )  # fmt: skip
 PYTHON_OBJECTS = (
     "PyModule_Type", "PyType_Type", "PyTuple_Type", "PyList_Type", "PyDict_Type", "PyFunction_Type", "PyLong_Type",
-    "PyFloat_Type", "PyComplex_Type", "_Py_TrueStruct",
+    "PyFloat_Type", "PyComplex_Type", "PyUnicode_Type", "_Py_TrueStruct",
 )  # fmt: skip
 NUMPY_FUNCTIONS = ("PyArray_NewFromDescr", "PyArray_Scalar", "PyArray_ScalarAsCtype", "PyDataMem_SetHandler")
 NUMPY_OBJECTS = ("PyArray_Type",)
 
 # ---- the layout of the tables, in words of 8 bytes -----------------------------------------------------------------
 
-HEADER = ("PARAMS", "POSITIONAL", "POSONLY", "VARARGS", "FUNCTION", "CODE", "ON_MISS", "NAMES")
+HEADER = ("PARAMS", "POSITIONAL", "POSONLY", "VARARGS", "VARKEYWORDS", "FUNCTION", "CODE", "ON_MISS", "NAMES")
 TABLE = (
     "FRAME", "REGS", "NREGS", "OWNED", "STEPS", "NSTEPS", "INPUTS", "NINPUTS", "OUTPUTS", "NOUTPUTS", "RECIPE",
     "NRECIPE", "PLAN", "RUN", "THREADS", "RELEASE", "ON_ERROR", "HITS", "HANDLER", "INS", "SCRATCH", "OUTS", "OBJECTS",
@@ -49,7 +49,7 @@ STEPS = {
     "arg": 1, "global": 2, "cell": 3, "attr": 4, "class": 5, "instance": 6, "item": 7, "fglobal": 8,
     "is": 10, "type": 11, "equal": 12, "int": 13, "length": 14, "array": 15, "same": 16, "differ": 17,
     "disjoint": 18, "relation": 19, "call": 20, "present": 21, "hold": 22,
-    "float": 23,
+    "float": 23, "keys": 24,
 }  # fmt: skip
 INPUTS = {"array": 0, "scalar": 1, "int": 2, "size": 3, "extension": 4}
 OUTPUTS = {"c": 0, "f": 1, "strided": 2, "scalar": 3}

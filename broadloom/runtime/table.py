@@ -168,6 +168,8 @@ class _Encoder:
                 self.step("int", self.register(guard.source), guard.lo)
             case g.LengthGuard():
                 self.step("length", self.register(guard.source), guard.length, self.pointer(guard.type))
+            case g.KeysGuard() if all(type(key) is str for key in guard.keys):
+                self.step("keys", self.register(guard.source), len(guard.keys), self.pointer(guard.keys))
             case g.PresenceGuard():
                 register = self.fetch(guard.source, optional=True)
                 self.step("present", register, int(guard.present))

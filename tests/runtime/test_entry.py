@@ -136,16 +136,45 @@ def test_parameter_kinds(form):
     assert entry.call(y=y3, x=x3) is MISS
 
 
-def test_functions_with_keyword_collectors_are_served_by_python():
-    def fn(x, y, s=2.0, **more):
+def test_collected_keywords(form):
+    def fn(x, /, y, s=2.0, **more):
         pass
 
-    spec = axpy_spec((g.KeysGuard(Argument("more"), ("a",)),))
-    entry = Entry(fn, lambda args, kwargs: MISS)
-    entry.add(spec)
-    assert not entry.is_native
-    assert entry.call(x3, y3, a=1).tolist() == [21, 42, 63]
-    assert entry.call(x3, y3, b=1) is MISS
+    guards = (g.KeysGuard(Argument("more"), ("a", "x")), g.ConstantGuard(Item(Argument("more"), "a"), 1))
+    entry = make(form, fn, axpy_spec(guards))
+    assert entry.call(x3, y3, a=1, x=0).tolist() == [21, 42, 63]
+    assert entry.call(x3, **{"y": y3, "".join(["", "a"]): 1, "s": 1.0, "x": 2}).tolist() == [11, 22, 33]
+    for wrong in ({"x": 0, "a": 1}, {"a": 1}, {"a": 2, "x": 0}, {"a": 1, "x": 0, "b": 0}, {"a": 1, "b": 0}, {}):
+        assert entry.call(x3, y3, **wrong) is MISS
+    assert entry.call(x3, y3, y3, a=1, s=3.0, x=0) is MISS  # s given twice
+
+
+def test_collected_keywords_behind_collected_arguments(form):
+    def fn(x, y, *rest, s=2.0, **more):
+        pass
+
+    guards = (g.LengthGuard(Argument("rest"), 1, tuple), g.KeysGuard(Argument("more"), ("é",)))
+    in_python = g.ConstantGuard(Item(Argument("more"), "é"), np.float32(2))  # which has no native form
+    entry = make(form, fn, axpy_spec((*guards, in_python)))
+    assert entry.call(x3, y3, 7, é=np.float32(2)).tolist() == [21, 42, 63]
+    assert entry.call(x3, y3, 7, é=np.float32(3)) is MISS
+    assert entry.call(x3, y3, é=np.float32(2)) is MISS
+
+
+def test_a_dict_of_collected_keywords_is_the_call_s_own(form):
+    def fn(**more):
+        pass
+
+    entry = make(form, fn, EntrySpec("s", (), (), (), r.FromInput(Argument("more")), modules.copies()))
+    given = {"a": [1], "b": 2}
+    got = entry.call(**given)
+    assert got == given and got is not given and list(got) == ["a", "b"] and got["a"] is given["a"]
+    assert entry.call() == {} and entry.call() is not entry.call()
+    before = sys.getrefcount(given["a"])
+    for _ in range(100):
+        entry.call(**given)
+    after = sys.getrefcount(given["a"])
+    assert after == before
 
 
 def test_a_parameter_may_be_called_self(form):
@@ -384,6 +413,10 @@ def test_container_guards():
     check_guards([g.ConstantGuard(Item(X, -1), 4)], one, [([1, 4],)], [([4, 1],), ([],)])
     check_guards([g.ConstantGuard(Item(X, "k"), 4)], one, [({"k": 4},)], [({},), ({"k": 5},), ([4],)])
     check_guards([g.KeysGuard(X, ("a", "b"))], one, [({"a": 1, "b": 2},)], [({"b": 1, "a": 2},), ({"a": 1},), (1,)])
+    name, ordered = type("Name", (str,), {}), type("Dict", (dict,), {})
+    others = [({"b": 1, "a": 2},), ({"a": 1, name("b"): 2},), ({"a": 1, 2: 2},), (ordered(a=1, b=2),)]
+    check_guards([g.KeysGuard(X, ("a", "b"))], one, [({"a": 1, "".join(["", "b"]): 2},)], others)
+    check_guards([g.KeysGuard(X, ("a", 1))], one, [({"a": 1, 1: 2},)], [({"a": 1, True: 2},)])
     check_guards([g.PresenceGuard(Item(X, "k"), True)], one, [({"k": 4},)], [({},)])
     check_guards([g.PresenceGuard(Item(X, "k"), False)], one, [({},)], [({"k": 4},)])
 

@@ -137,6 +137,15 @@ none:
   ret ptr null
 }
 
+; The reference that params holds of **kwargs lies behind that of *args, if there is one.
+define internal ptr @keywords_place(ptr %header, ptr %params) {
+  %n = call i64 @w(ptr %header, i64 $H_PARAMS)
+  %varargs = call i64 @w(ptr %header, i64 $H_VARARGS)
+  %k = add i64 %n, %varargs
+  %place = getelementptr ptr, ptr %params, i64 %k
+  ret ptr %place
+}
+
 ; The extra positional arguments as a new tuple in params[n]; false with an error set.
 define internal i1 @extra(ptr %args, i64 %nargs, i64 %positional, ptr %place) {
 entry:
@@ -149,8 +158,8 @@ entry:
   ret i1 %ok
 }
 
-; Binds a call's arguments to the parameters, borrowed, but for *args and defaults, which are owned. False: Python
-; decides.
+; Binds a call's arguments to the parameters, borrowed, but for *args, **kwargs and defaults, which are owned. False:
+; Python decides.
 define internal i1 @bind(ptr %header, ptr %args, i64 %nargs, ptr %kwnames, ptr %params) {
 entry:
   %n = call i64 @w(ptr %header, i64 $H_PARAMS)
@@ -175,10 +184,21 @@ clear:
   call void @PyErr_Clear()
   br label %no
 direct:
+  %varkeywords = call i64 @w(ptr %header, i64 $H_VARKEYWORDS)
+  %isvarkw = icmp ne i64 %varkeywords, 0
+  br i1 %isvarkw, label %open, label %begin
+open:
+  %place = call ptr @keywords_place(ptr %header, ptr %params)
+  %dict = call ptr @PyDict_New()
+  store ptr %dict, ptr %place
+  %nodict = icmp eq ptr %dict, null
+  br i1 %nodict, label %clear, label %begin
+begin:
+  %rest = phi ptr [ null, %direct ], [ %dict, %open ]
   %given = call i64 @llvm.smin.i64(i64 %nargs, i64 %positional)
   br label %copy
 copy:
-  %i = phi i64 [ 0, %direct ], [ %i1, %put ]
+  %i = phi i64 [ 0, %begin ], [ %i1, %put ]
   %end = icmp sge i64 %i, %n
   br i1 %end, label %keywords, label %pick
 pick:
@@ -200,23 +220,31 @@ kwcount:
   %nk = call i64 @PyTuple_Size(ptr %kwnames)
   br label %kw
 kw:
-  %k = phi i64 [ 0, %kwcount ], [ %k1, %kwput ]
+  %k = phi i64 [ 0, %kwcount ], [ %k1, %kwnext ]
   %kend = icmp sge i64 %k, %nk
   br i1 %kend, label %defaults, label %kwone
 kwone:
   %name = call ptr @PyTuple_GetItem(ptr %kwnames, i64 %k)
   %at0 = call i64 @parameter(ptr %header, ptr %name)
+  %ka = add i64 %nargs, %k
+  %kv = call ptr @wp(ptr %args, i64 %ka)
   %unknown = icmp slt i64 %at0, 0
-  br i1 %unknown, label %no, label %kwslot
+  br i1 %unknown, label %kwrest, label %kwslot
+kwrest:
+  br i1 %isvarkw, label %kwkeep, label %no
+kwkeep:
+  %kept = call i32 @PyDict_SetItem(ptr %rest, ptr %name, ptr %kv)
+  %unkept = icmp slt i32 %kept, 0
+  br i1 %unkept, label %clear, label %kwnext
 kwslot:
   %ks = getelementptr ptr, ptr %params, i64 %at0
   %old = load ptr, ptr %ks
   %twice = icmp ne ptr %old, null
   br i1 %twice, label %no, label %kwput
 kwput:
-  %ka = add i64 %nargs, %k
-  %kv = call ptr @wp(ptr %args, i64 %ka)
   store ptr %kv, ptr %ks
+  br label %kwnext
+kwnext:
   %k1 = add i64 %k, 1
   br label %kw
 defaults:
@@ -238,7 +266,7 @@ fget:
 hold:
   ; the function may get other defaults while the call runs
   call void @Py_IncRef(ptr %d)
-  %own0 = add i64 %n, 1
+  %own0 = add i64 %n, 2
   %own1 = add i64 %own0, %f
   %own = getelementptr ptr, ptr %params, i64 %own1
   store ptr %d, ptr %own
@@ -306,8 +334,8 @@ entry:
   %hb = call ptr @PyList_GetItem(ptr %self, i64 0)
   %header = call ptr @PyBytes_AsString(ptr %hb)
   %n = call i64 @w(ptr %header, i64 $H_PARAMS)
-  ; n parameters, *args, and the references to defaults that this call holds
-  %half = add i64 %n, 1
+  ; n parameters, *args, **kwargs, and the references to defaults that this call holds
+  %half = add i64 %n, 2
   %slots = add i64 %half, %n
   %params = alloca ptr, i64 %slots
   %size = mul i64 %slots, 8
@@ -315,7 +343,9 @@ entry:
   %chain = call ptr @PyList_GetItem(ptr %self, i64 1)
   call void @Py_IncRef(ptr %chain)
   %varargs = call i64 @w(ptr %header, i64 $H_VARARGS)
-  %visible = add i64 %n, %varargs
+  %varkeywords = call i64 @w(ptr %header, i64 $H_VARKEYWORDS)
+  %collectors = add i64 %varargs, %varkeywords
+  %visible = add i64 %n, %collectors
   %bound = call i1 @bind(ptr %header, ptr %args, i64 %nargs, ptr %kwnames, ptr %params)
   br i1 %bound, label %walk, label %miss
 walk:

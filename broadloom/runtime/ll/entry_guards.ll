@@ -74,6 +74,45 @@ no:
   ret i1 false
 }
 
+; A dict of exactly these keys in this order; all of `keys`, a tuple of n, are of type str.
+define internal i1 @guard_keys(ptr %o, i64 %n, ptr %keys) {
+entry:
+  %position = alloca i64
+  %place = alloca ptr
+  %value = alloca ptr
+  %long = call i1 @guard_length(ptr %o, i64 %n, ptr @PyDict_Type)
+  store i64 0, ptr %position
+  br i1 %long, label %loop, label %no
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
+  %end = icmp sge i64 %i, %n
+  br i1 %end, label %yes, label %one
+one:
+  %more = call i32 @PyDict_Next(ptr %o, ptr %position, ptr %place, ptr %value)
+  %over = icmp eq i32 %more, 0
+  br i1 %over, label %no, label %test
+test:
+  %key = load ptr, ptr %place
+  %want = call ptr @PyTuple_GetItem(ptr %keys, i64 %i)
+  %same = icmp eq ptr %key, %want
+  br i1 %same, label %next, label %kind
+kind:
+  %t = call ptr @typeof(ptr %key)
+  %text = icmp eq ptr %t, @PyUnicode_Type
+  br i1 %text, label %compare, label %no
+compare:
+  %c = call i32 @PyUnicode_Compare(ptr %key, ptr %want)
+  %equal = icmp eq i32 %c, 0
+  br i1 %equal, label %next, label %no
+next:
+  %i1 = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 define internal i1 @divide(i64 %a, i64 %b, ptr %quotient, ptr %remainder) {
 entry:
   %bad = icmp sle i64 %b, 0
@@ -351,6 +390,7 @@ guard:
     i64 21, label %present
     i64 22, label %keep
     i64 23, label %float
+    i64 24, label %keys
   ]
 refuse:
   ret i1 false
@@ -398,6 +438,9 @@ present:
   %should = icmp ne i64 %b, 0
   %rpresent = icmp eq i1 %there, %should
   br label %judge
+keys:
+  %rkeys = call i1 @guard_keys(ptr %x, i64 %b, ptr %cp)
+  br label %judge
 float:
   %rfloat = call i1 @guard_float(ptr %step, ptr %regs)
   br label %judge
@@ -415,7 +458,7 @@ judge:
   %ok = phi i1 [ %got, %get ], [ %ris, %is ], [ %rtype, %type ], [ %requal, %equal ], [ %rint, %int ],
                [ %rlength, %length ], [ %rarray, %array ], [ %rsame, %same ], [ %rdiffer, %differ ],
                [ %rdisjoint, %disjoint ], [ %rrelation, %relation ], [ %rcall, %call ], [ %rpresent, %present ],
-               [ %rfloat, %float ]
+               [ %rfloat, %float ], [ %rkeys, %keys ]
   br i1 %ok, label %next, label %refuse
 next:
   %i1 = add i64 %i, 1
