@@ -184,11 +184,22 @@ def class_source(v: InstanceValue, name: str) -> Source | None:
     return None if v.class_source is None else TypeEntry(v.class_source, name)
 
 
+def special_entry(c: Context, v: InstanceValue, name: str) -> Any:
+    """The raw entry of what Python looks up in the class alone; that it is missing, or is no Python function, is
+    guarded."""
+    entry, source = class_entry(v, name), class_source(v, name)
+    if source is not None and entry is MISSING:
+        c.guard(PresenceGuard(source, False))
+    elif source is not None and not is_a(entry, types.FunctionType):
+        c.guard(IdentityGuard(source, entry))
+    return entry
+
+
 def class_function(c: Context, v: Value, name: str) -> Value | None:
     """The Python function `name` in the class of an instance, not bound; None if there is none."""
     if not isinstance(v, InstanceValue):
         return None
-    entry = class_entry(v, name)
+    entry = special_entry(c, v, name)
     source = class_source(v, name)
     if not is_a(entry, types.FunctionType) or source is None:
         return None
@@ -212,7 +223,7 @@ def refuse_class(c: Context, v: InstanceValue, what: str) -> NoReturn:
 
 
 def _of_instance(c: Context, v: InstanceValue, name: str) -> Value:
-    if isinstance(class_entry(v, "__getattribute__"), types.FunctionType):
+    if isinstance(special_entry(c, v, "__getattribute__"), types.FunctionType):
         _refuse_attribute(c, v, name, "its class defines __getattribute__")
     entry = class_entry(v, name)
     source = class_source(v, name)
@@ -222,7 +233,7 @@ def _of_instance(c: Context, v: InstanceValue, name: str) -> Value:
     if own is not Marker.UNBOUND:
         return own
     if entry is MISSING:
-        if class_entry(v, "__getattr__") is not MISSING:
+        if special_entry(c, v, "__getattr__") is not MISSING:
             _refuse_attribute(c, v, name, "its class defines __getattr__")
         if source is not None:
             c.guard(PresenceGuard(source, False))
@@ -432,7 +443,7 @@ def _stays(c: Context, v: InstanceValue, name: str, value: Value) -> bool:
     if not isinstance(value, ArrayHandle) or value.numpy_scalar:
         return False
     entry = class_entry(v, name)
-    intercepted = isinstance(class_entry(v, "__setattr__"), types.FunctionType) or (
+    intercepted = isinstance(special_entry(c, v, "__setattr__"), types.FunctionType) or (
         entry is not MISSING and _is_data_descriptor(entry) and not is_a(entry, types.MemberDescriptorType)
     )
     return not intercepted and realise(c, find_attribute(c, v, name)) is value
@@ -442,9 +453,9 @@ def set_attribute(c: Context, v: Value, name: str, value: Value) -> None:
     """`v.name = value`, for instances that the program made."""
     v = realise(c, v)
     if isinstance(v, InstanceValue) and v.made is not None:
-        entry = class_entry(v, name)
+        entry = special_entry(c, v, name)
         plain_slot = is_a(entry, types.MemberDescriptorType)
-        if class_entry(v, "__setattr__") is object.__setattr__ and (
+        if special_entry(c, v, "__setattr__") is object.__setattr__ and (
             entry is MISSING or plain_slot or not _is_data_descriptor(entry)
         ):
             v.made[name] = value

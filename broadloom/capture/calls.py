@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from broadloom.capture.attributes import HEAP_TYPE, class_entry, class_function, class_source
+from broadloom.capture.attributes import HEAP_TYPE, class_function, class_source, special_entry
 from broadloom.capture.binding import BindingError, bind
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend
@@ -285,8 +285,8 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
         v.source is not None
         and type(x).__call__ is type.__call__
         and not getattr(x, "__abstractmethods__", None)
-        and x.__new__ is object.__new__
-        and isinstance(class_entry(made, "__getattribute__"), types.WrapperDescriptorType)
+        and isinstance(special_entry(c, made, "__getattribute__"), types.WrapperDescriptorType)
+        and special_entry(c, made, "__new__") is object.__dict__["__new__"]
         and all(k.__module__ == "builtins" or k.__flags__ & HEAP_TYPE for k in x.__mro__)
         and not issubclass(x, dict | list | set | int | float | str | np.ndarray)
     )
@@ -296,7 +296,7 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
                 Code.UNSUPPORTED_NUMPY, f"{x.__name__}(...)", "this NumPy class is not captured", "make it outside"
             )
         unknown_call(c, x.__name__)
-    init = class_entry(made, "__init__")
+    init = special_entry(c, made, "__init__")
     source = class_source(made, "__init__")
     if isinstance(init, types.FunctionType) and source is not None:
         call(c, Lazy(source, init), [made, *args], kwargs)

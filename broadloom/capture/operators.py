@@ -17,7 +17,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture import numbers
-from broadloom.capture.attributes import class_entry, class_function, has_own, refuse_class
+from broadloom.capture.attributes import class_function, has_own, refuse_class, special_entry
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward, is_array, refuse_masked
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
@@ -148,15 +148,18 @@ def _dunder(c: Context, op: str, a: Value, b: Value) -> Value:
     """The operator methods of user classes."""
     names = COMPARISONS if op in COMPARISONS else METHODS
     right = f"__{COMPARISONS[_SWAPPED[op]]}__" if op in COMPARISONS else f"__r{METHODS[op]}__"
-    if is_array(a) and (not isinstance(b, InstanceValue) or class_entry(b, "__array_ufunc__") is not None):
+    if is_array(a) and (not isinstance(b, InstanceValue) or special_entry(c, b, "__array_ufunc__") is not None):
         return _array(c, op, a, b)  # NumPy takes the operation, unless the class declines it
     for receiver, other, name in ((a, b, f"__{names[op]}__"), (b, a, right)):
         if isinstance(receiver, InstanceValue):
             method = class_function(c, receiver, name)
+            inverted = method is None and name == "__ne__" and not has_own(receiver, name)
+            if inverted:  # what `object.__ne__` does
+                method = class_function(c, receiver, "__eq__")
             if method is not None:
                 result = c.call(method, receiver, other)
                 if not (isinstance(result, ObjectValue) and result.object is NotImplemented):
-                    return result
+                    return not truth(c, result) if inverted else result
         elif not is_constant(receiver):
             break
     for receiver in (a, b):

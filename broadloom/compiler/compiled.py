@@ -31,6 +31,7 @@ from broadloom.errors import Location, OptionsError
 from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 
+MAX_ITEMS, MAX_NESTING = 64, 4  # how far kinds look into arguments
 _plain_types = (int, float, complex, str, bytes, bool, type(None))
 
 
@@ -202,11 +203,11 @@ def _location(function: FunctionType) -> Location:
 def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """What a refusal is remembered by: dtypes and ranks of arrays, values of plain constants, types of the rest."""
 
-    def kind(x: Any) -> object:
+    def kind(x: Any, depth: int = 0) -> object:
         if isinstance(x, np.ndarray):
             return np.ndarray, x.dtype, x.ndim
-        if isinstance(x, tuple | list):
-            return type(x), tuple(map(kind, x))
+        if type(x) in (tuple, list) and len(x) <= MAX_ITEMS and depth < MAX_NESTING:
+            return type(x), tuple(kind(e, depth + 1) for e in x)
         if type(x) in _plain_types and not isinstance(x, float | complex):
             return type(x), x
         return type(x)

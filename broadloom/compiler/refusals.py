@@ -16,6 +16,7 @@ from broadloom.capture.guards import Guard
 from broadloom.capture.sources import Frame
 
 MOST = 32  # refusals with guards that are kept
+STOPS = 1024  # places and kinds that are counted
 OFTEN = 4  # stops at one place after which the kind of the arguments is enough
 # These depend on more than the kinds of the arguments: on sizes, or on where arrays lie.
 PARTICULAR = frozenset({Code.RAISES, Code.OVERLAP, Code.READ_ONLY})
@@ -34,6 +35,8 @@ class Refusals:
         record, reason = stopped.record, str(stopped.record)
         if record.code is Code.OVERLAP:
             return  # other arrays of the same kinds may lie apart
+        if len(self.stops) >= STOPS:
+            self.stops.clear()
         self.stops[kinds, reason] += 1
         often = self.stops[kinds, reason] >= OFTEN and record.code not in PARTICULAR
         if record.code in (Code.ARRAY_KIND, Code.INTERNAL) or often:

@@ -5,7 +5,7 @@ What goes in: records, appended by the driver while it works. What comes out: `C
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from broadloom.capture.breaks import Break
@@ -13,6 +13,8 @@ from broadloom.capture.guards import Guard
 from broadloom.errors import Location
 from broadloom.fusion.schedule import Decision
 from broadloom.graph.ir import Graph
+
+LATEST = 256  # records of calls that were not served, which may be any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,8 @@ class Journal:
     name: str
     compiles: list[Compile] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)
-    breaks: list[Break] = field(default_factory=list)
-    recompiles: list[Recompile] = field(default_factory=list)
+    breaks: deque[Break] = field(default_factory=lambda: deque(maxlen=LATEST))
+    recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=LATEST))
     guards: list[Guard] = field(default_factory=list)
     kernels: list[KernelRecord] = field(default_factory=list)
     fusions: list[Decision] = field(default_factory=list)
