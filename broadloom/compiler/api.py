@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, MethodType
@@ -53,10 +54,25 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<compiled {self._state.journal.name}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise OptionsError(
-            "a compiled function cannot be pickled", got=repr(self), remedy="pickle the function and compile it there"
-        )
+    def __copy__(self) -> Compiled:
+        return self  # as functions are
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return self
+
+    def __reduce__(self) -> str:
+        """By name, as functions are pickled: the other process imports the module and compiles there."""
+        name: str = self.__wrapped__.__qualname__
+        found: Any = sys.modules.get(self.__wrapped__.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise OptionsError(
+                "a compiled function that its module does not have under its name cannot be pickled",
+                got=repr(self),
+                remedy="pickle the function and compile it there",
+            )
+        return name
 
 
 @cache
@@ -144,8 +160,13 @@ def compile(
             remedy="wrap the call in a function",
         )
     tools = toolchain(mode, backend, options)
-    if dynamic not in (None, True, False) or not isinstance(fullgraph, bool):
-        raise OptionsError("wrong argument of bl.compile", got=f"dynamic={dynamic!r}, fullgraph={fullgraph!r}")
+    if not (dynamic is None or isinstance(dynamic, bool)) or not isinstance(fullgraph, bool):
+        raise OptionsError(
+            "wrong argument of bl.compile",
+            got=f"dynamic={dynamic!r}, fullgraph={fullgraph!r}",
+            allowed="dynamic: True, False or None; fullgraph: True or False",
+            remedy="correct it",
+        )
     state = State(fn, tools, dynamic=dynamic, fullgraph=fullgraph)
     return _callable(fn, state)
 
@@ -166,6 +187,13 @@ def toolchain(mode: str = "default", backend: str = "native", options: Mapping[s
         raise OptionsError("unknown mode", got=repr(mode), allowed=", ".join(LEVELS))
     if backend not in BACKENDS:
         raise OptionsError("unknown backend", got=repr(backend), allowed=", ".join(BACKENDS))
+    if not (options is None or (isinstance(options, Mapping) and all(isinstance(name, str) for name in options))):
+        raise OptionsError(
+            "options of bl.compile must be a mapping from names to values",
+            got=repr(options),
+            allowed="None or a dict such as {'num_threads': 2}",
+            remedy="correct it",
+        )
     chosen = dict(options or {})
     extra = chosen.pop("passes", ())
     pipeline = default_pipeline()

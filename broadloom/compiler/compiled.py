@@ -11,6 +11,7 @@ leaves none behind; a function never has more specialisations than its bound, an
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
 import warnings
@@ -151,10 +152,10 @@ class State(platform.LockOwner):
         self._explain_misses(frame)
         last = self.journal.recompiles[-1].reason if self.journal.recompiles else ""
         self.tools.sink.emit(trace.LimitReached(self.journal.name, limit, (last,), _location(self.function)))
-        warnings.warn(
+        other = ", or dynamic=True" if self.dynamic is not True and ".shape[" in last else ""
+        _warn(
             f"{self.journal.name} has {limit} specialisations, and a call fits none of them ({last}); "
-            f"it runs as plain Python; remedy: options={{'max_specialisations': {2 * limit}}}, or dynamic=True",
-            stacklevel=4,
+            f"it runs as plain Python; remedy: options={{'max_specialisations': {2 * limit}}}{other}"
         )
 
     def _refuse(self, stopped: CaptureBreak, kinds: object) -> None:
@@ -175,7 +176,15 @@ class State(platform.LockOwner):
         )
         if str(record) not in self.warned:
             self.warned.add(str(record))
-            warnings.warn(f"{self.journal.name} runs as plain Python: {record}", stacklevel=4)
+            _warn(f"{self.journal.name} runs as plain Python: {record}")
+
+
+def _warn(text: str) -> None:
+    """A warning at the line that called the compiled function."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("broadloom."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def _internal(error: Exception, function: FunctionType) -> Break:

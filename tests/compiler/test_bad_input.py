@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -117,6 +119,21 @@ def test_too_many_specialisations_are_refused_loudly():
     assert any("bound of 3" in s.reason and s.count == 4 for s in report.skips)
 
 
+def test_the_bound_is_told_with_a_remedy_that_helps():
+    compiled = bl.compile(lambda x: x * 2, options={"max_specialisations": 1})
+    compiled(np.ones(3))
+    with pytest.warns(UserWarning, match=r"is float32 .*'max_specialisations': 2\}$") as seen:
+        compiled(np.ones(3, np.float32))
+    assert seen[0].filename == __file__
+
+
+def test_a_break_is_told_at_the_line_of_the_call():
+    compiled = bl.compile(lambda x: x.tolist())
+    with pytest.warns(UserWarning, match="runs as plain Python") as seen:
+        compiled(np.ones(3))
+    assert seen[0].filename == __file__
+
+
 # ---- functions --------------------------------------------------------------------------------------------------
 
 
@@ -168,16 +185,32 @@ def test_only_python_functions_are_compiled(thing):
     [
         ({"mode": "fsat"}, "unknown mode; got 'fsat'; allowed: default"),
         ({"backend": "gpu"}, "unknown backend"),
-        ({"dynamic": "yes"}, "dynamic"),
+        ({"dynamic": "yes"}, "dynamic='yes'.*allowed: dynamic: True, False or None"),
+        ({"dynamic": np.ones(2)}, "dynamic"),
         ({"fullgraph": 1}, "fullgraph"),
         ({"options": {"max_specialisation": 3}}, "max_specialisations"),
         ({"options": {"num_threads": -1}}, "num_threads"),
         ({"options": {"passes": "x"}}, "passes"),
+        ({"options": 3}, "mapping"),
+        ({"options": {3: 1}}, "mapping"),
     ],
 )
 def test_arguments_of_compile_are_checked(arguments, said):
     with pytest.raises(OptionsError, match=said):
         bl.compile(lambda x: x, **arguments)
+
+
+@bl.compile
+def doubled(x):
+    return x * 2
+
+
+def test_a_compiled_function_is_copied_and_pickled_as_functions_are():
+    assert copy.copy(doubled) is doubled
+    assert copy.deepcopy({"step": doubled})["step"] is doubled
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    with pytest.raises(OptionsError, match="pickle the function"):
+        pickle.dumps(bl.compile(lambda x: x))
 
 
 # ---- the environment --------------------------------------------------------------------------------------------
