@@ -6,7 +6,6 @@ so that identity is equality. Byte order is native everywhere; other byte orders
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -14,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from broadloom.errors import DTypeError
+from broadloom.records import dataclass
 
 Kind = Literal["b", "u", "i", "f", "c"]
 

@@ -7,7 +7,7 @@ got, what is allowed, the remedy, and the user's line. Errors that NumPy itself 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +53,5 @@ scipy_special = LazyModule("scipy.special", "scipy")  # 50-100 ms
 rich_console = LazyModule("rich.console", "rich")
 rich_table = LazyModule("rich.table", "rich")
 rich_progress = LazyModule("rich.progress", "rich")
+fractions = LazyModule("fractions", "python")  # 5 ms
 jinja2 = LazyModule("jinja2", "jinja2")

@@ -12,12 +12,13 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from broadloom import platform
 from broadloom.errors import OptionsError
+from broadloom.records import dataclass
 
 LOG_TOPICS = frozenset(
     {

@@ -16,8 +16,9 @@ import sysconfig
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from broadloom.records import dataclass
 
 PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # whose bytecode capture understands
 MACHINES = ("x86_64", "aarch64")  # whose code the runtime links and calls

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from broadloom.capture.sources import Frame
+from broadloom.records import dataclass
 
 
 class BindingError(TypeError):

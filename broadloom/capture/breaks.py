@@ -8,11 +8,11 @@ What holds: codes are stable names that users may filter on; a break happens bef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from broadloom.capture.guards import Guard
 from broadloom.errors import GraphBreakError, Location
+from broadloom.records import dataclass
 
 
 class Code(StrEnum):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -31,6 +30,7 @@ from broadloom.capture.sources import Argument, Cell, Frame, Source
 from broadloom.capture.values import CellValue, FunctionValue, Lazy, Marker, Namespace, Value
 from broadloom.errors import Location
 from broadloom.graph.ir import Graph
+from broadloom.records import dataclass
 from broadloom.symbolic import Symbol
 
 

@@ -13,7 +13,7 @@ import os
 import re
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from types import CodeType, MappingProxyType
 from typing import Any, NoReturn
@@ -27,6 +27,7 @@ from broadloom.capture.sources import Attribute, Item, Source
 from broadloom.capture.values import Number
 from broadloom.errors import Location
 from broadloom.graph.storage import ArrayHandle
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]

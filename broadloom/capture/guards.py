@@ -14,7 +14,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias
@@ -24,6 +24,7 @@ import numpy as np
 from broadloom.capture.sources import Attribute, Frame, Item, Source, SourceMissing
 from broadloom.dtypes import DType
 from broadloom.errors import Location
+from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size, Symbol, evaluate
 
 Layout = Literal["c", "f", "strided"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from broadloom.capture.recipe import apply_view
 from broadloom.dtypes import DType
 from broadloom.graph.storage import ArrayHandle, Recorder, Storage
 from broadloom.graph.strides import dense_strides
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq, evaluate, free_symbols
 
 Values = Mapping[Symbol, int]

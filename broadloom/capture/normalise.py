@@ -14,10 +14,11 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
+
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

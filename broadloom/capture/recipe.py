@@ -11,13 +11,13 @@ subclass are NumPy's own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from broadloom.capture.sources import Frame, Source
 from broadloom.dtypes import DType
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, evaluate
 
 

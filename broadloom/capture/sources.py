@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CellType, ModuleType
 from typing import Any
+
+from broadloom.records import dataclass
 
 
 class SourceMissing(LookupError):

@@ -11,7 +11,7 @@ the captured program and may be changed freely. Two values are the same Python o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from types import CodeType
 from typing import Any, TypeAlias
@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from broadloom.capture.guards import Term
 from broadloom.capture.sources import FunctionGlobal, Global, Source
 from broadloom.graph.storage import ArrayHandle, WeakScalar
+from broadloom.records import dataclass
 
 Value: TypeAlias = Any
 

@@ -13,7 +13,7 @@ in fmax and fmin; argmax and argmin take the first extremum, and the first nan b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from broadloom.codegen.llvm import (
@@ -29,6 +29,7 @@ from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, bool_, float32
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import Accumulator
+from broadloom.records import dataclass
 
 Scalar = tuple[Val, ...]
 Emit = Callable[..., Scalar]

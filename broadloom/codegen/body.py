@@ -10,7 +10,7 @@ the iteration, and leaves the iteration; memory bools are true for any non-zero 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
@@ -34,6 +34,7 @@ from broadloom.fusion.ir import (
     Running,
     Store,
 )
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol
 
 

@@ -19,7 +19,6 @@ positive definite) is a failure at the step's site, keyed by the matrix's number
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from broadloom.codegen import abi
 from broadloom.codegen.index import Indexer
@@ -28,6 +27,7 @@ from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import Extern, Layout
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, product, smax
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}

@@ -11,10 +11,11 @@ are floor divisions, and safe to compute even where the loop around them runs no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i1, i64
 from broadloom.errors import VerifyError
+from broadloom.records import dataclass
 from broadloom.symbolic import Add, Expr, FloorDiv, Max, Min, Mod, Mul, Size, Symbol, free_symbols, range_of
 
 I64_MAX = (1 << 63) - 1

@@ -9,7 +9,6 @@ What holds: kernels with the same code share one function; buffers are distinct 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
@@ -18,6 +17,7 @@ from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Par
 from broadloom.codegen.nest import NestBuilder
 from broadloom.fusion.handlers import instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from broadloom.codegen.values import (
     NULL,
@@ -35,6 +34,7 @@ from broadloom.codegen.values import (
     vector,
 )
 from broadloom.errors import VerifyError
+from broadloom.records import dataclass
 
 __all__ = [
     "NULL",

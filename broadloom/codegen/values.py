@@ -7,10 +7,10 @@ What holds: a constant's text denotes exactly the bits asked for; on a vector ty
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from broadloom.codegen.types import float_literal
 from broadloom.errors import VerifyError
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from broadloom.graph.order import value_orders
 from broadloom.graph.text import format_graph
 from broadloom.options import Options
 from broadloom.passes.table import contracting
+from broadloom.records import dataclass
 from broadloom.runtime import symbols
 from broadloom.runtime.cache import ObjectCache, cache_key
 from broadloom.runtime.link import Library, link, object_symbols

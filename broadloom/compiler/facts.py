@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from broadloom.compiler.report import AllocationRecord, KernelRecord
@@ -21,6 +21,7 @@ from broadloom.fusion.ir import Compute, Extern, Kernel, Site
 from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.schedule import Decision, Scheduled
 from broadloom.graph.ir import Graph
+from broadloom.records import dataclass
 
 Locations = Sequence[Location | None]
 

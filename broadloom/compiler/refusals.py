@@ -9,11 +9,12 @@ whatever their sizes. The memory is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broadloom.capture.breaks import CaptureBreak, Code
 from broadloom.capture.guards import Guard
 from broadloom.capture.sources import Frame
+from broadloom.records import dataclass
 
 MOST = 32  # refusals with guards that are kept
 STOPS = 1024  # places and kinds that are counted

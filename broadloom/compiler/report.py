@@ -6,13 +6,14 @@ What goes in: records, appended by the driver while it works. What comes out: `C
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broadloom.capture.breaks import Break
 from broadloom.capture.guards import Guard
 from broadloom.errors import Location
 from broadloom.fusion.schedule import Decision
 from broadloom.graph.ir import Graph
+from broadloom.records import dataclass
 
 LATEST = 256  # records of calls that were not served, which may be any number
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from broadloom.frontend.shapes import decide
 from broadloom.frontend.ufuncs import full
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
 
 

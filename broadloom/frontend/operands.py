@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from broadloom.dtypes import DType
 from broadloom.errors import DTypeError
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, range_of
 
 WEAK_KINDS: dict[str, type] = {"i": int, "f": float, "c": complex}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -46,6 +45,7 @@ from broadloom.frontend.operands import is_symbolic, known_dtype
 from broadloom.frontend.refused import IMPURE, METHOD_REMEDIES, remedies
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.records import dataclass
 
 ARGUMENT_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 

@@ -11,12 +11,12 @@ any number of times and has no effect but on the handler it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Recording
 from broadloom.fusion.ir import Buffer, Layout
+from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 Index = tuple[Size, ...]

@@ -7,7 +7,7 @@ What holds: every remaining load sees the value it saw before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Recording, accesses, operands_of, replay
@@ -22,6 +22,7 @@ from broadloom.fusion.ir import (
     Literalv,
     Store,
 )
+from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 MAX_RECOMPUTED = 12  # instructions of a per-point scalar that a later stage computes again rather than loads

@@ -5,11 +5,10 @@ What goes in: two kernels in program order. What comes out: `Fuse` or `NoFuse(re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from broadloom.fusion.handlers import accesses
 from broadloom.fusion.ir import Kernel, Loop
 from broadloom.fusion.merge import SMALL, NoFuse, is_pointwise, is_small
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
 ENOUGH_ROWS = 16  # outer points that keep the threads busy when the rest moves inside a row

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from broadloom.fusion.ir import (
 )
 from broadloom.fusion.memory_plan import elements
 from broadloom.ops.table import OPS
+from broadloom.records import dataclass
 from broadloom.symbolic import Size
 from broadloom.symbolic import evaluate as evaluate_size
 

@@ -7,7 +7,6 @@ element by element, and the values of expressions. What holds: no access outside
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from broadloom.dtypes import DType
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import Region
+from broadloom.records import dataclass
 from broadloom.symbolic import Add, Expr, FloorDiv, Max, Min, Mod, Mul, Size, Symbol
 from broadloom.symbolic import evaluate as evaluate_size
 

@@ -10,7 +10,6 @@ only while no store to its buffer lies between; `Indirect` and stores are effect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broadloom.dtypes import DType
@@ -29,6 +28,7 @@ from broadloom.fusion.ir import (
     Running,
     Store,
 )
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, substitute
 
 

@@ -11,12 +11,13 @@ besides checks. Within one kernel no buffer is loaded at an element that another
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from broadloom.dtypes import DType
 from broadloom.errors import Location
 from broadloom.graph.ir import Constant
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol
 
 # ---- buffers ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from broadloom.dtypes import DType
@@ -42,6 +42,7 @@ from broadloom.fusion.ir import (
 from broadloom.fusion.settle import settled
 from broadloom.graph.ir import Constant, Graph, Input, Node, Order, ValueId
 from broadloom.ops.record import Op, Trait
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
 
 MAX_DEPTH = 24  # nested inner functions before a storage is realised: bounds bodies and recursion

@@ -11,10 +11,10 @@ slot's size is proven to suffice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from broadloom.fusion.handlers import accesses
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Program
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, le, proves, smax
 
 ALIGNMENT = 64

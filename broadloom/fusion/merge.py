@@ -8,12 +8,13 @@ A stored only at the same point, as a value where the stages could be merged and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, permutations
 
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Access, Recording, accesses, count_ops, instructions_of, may_raise, replay
 from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, product, substitute
 
 MAX_BODY_OPS = 200

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, get_args
 
 from broadloom.dtypes import BY_NAME, DType
@@ -41,6 +41,7 @@ from broadloom.fusion.ir import (
 )
 from broadloom.graph.ir import Constant
 from broadloom.graph.parse import ValueParser, split
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol
 
 _NAME = r'(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")'

@@ -8,7 +8,7 @@ no kernel loads are neither stored nor allocated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
@@ -18,6 +18,7 @@ from broadloom.fusion.ir import Accumulated, Extern, Kernel, Program, Reduce, Ru
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
 from broadloom.fusion.merge import NoFuse, merge
+from broadloom.records import dataclass
 
 LOOK_BACK = 24  # groups looked at for each operation: bounds the time for long programs
 

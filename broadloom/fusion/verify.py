@@ -10,7 +10,6 @@ outputs and constants are described completely; constants are not stored to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import DTypeError, VerifyError
@@ -35,6 +34,7 @@ from broadloom.fusion.ir import (
     Store,
 )
 from broadloom.ops.table import OPS
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
 
 

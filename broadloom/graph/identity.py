@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
+import os
 import sys
-import uuid
 from collections.abc import Iterator
 from functools import cache
 from types import CodeType, FunctionType
@@ -96,7 +96,7 @@ class _Walk:
         elif inspect.ismodule(value) or inspect.isdatadescriptor(value):
             yield str(getattr(value, "__name__", type(value).__name__))
         else:
-            yield f"{type(value).__name__} {uuid.uuid4()}"
+            yield f"{type(value).__name__} {os.urandom(16).hex()}"
 
     def of_function(self, function: FunctionType) -> Iterator[str]:
         if function.__module__ != self.module:

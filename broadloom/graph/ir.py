@@ -12,7 +12,7 @@ of several outputs and writes, and an input may be an output's value: each outpu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NewType
 
 import numpy as np
@@ -21,6 +21,7 @@ from broadloom.dtypes import DType
 from broadloom.errors import Location
 from broadloom.graph.text import format_graph
 from broadloom.ops.record import Op
+from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size, Symbol
 
 ValueId = NewType("ValueId", int)

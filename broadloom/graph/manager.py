@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from broadloom.errors import BroadloomError, OptionsError, ParseError, VerifyError
@@ -19,6 +18,7 @@ from broadloom.graph.ir import Graph
 from broadloom.graph.parse import ValueParser, split
 from broadloom.graph.text import format_graph, format_value
 from broadloom.graph.verify import verify
+from broadloom.records import dataclass
 
 DumpSink = Callable[[str, str], None]  # (stage name, text)
 

@@ -11,7 +11,6 @@ their layout is the one that a fresh array would have.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from broadloom.graph.ir import Constant, Graph, Order, TensorType
@@ -27,6 +26,7 @@ from broadloom.graph.strides import (
     view_strides,
 )
 from broadloom.ops.record import Op, Trait
+from broadloom.records import dataclass
 
 
 def iterator_order(shape: Sequence[int], operands: Sequence[Operand]) -> Order:

@@ -15,7 +15,7 @@ view, and never become part of the graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
 from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.ops.table import OPS
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Size, Symbol, coefficient, eq, sub
 
 

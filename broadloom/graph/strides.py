@@ -8,10 +8,10 @@ every size but 0 and 1, where NumPy's own choices change with the size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from broadloom.graph.ir import Input, Order, TensorType
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, evaluate, free_symbols
 
 Strides = tuple[int, ...]

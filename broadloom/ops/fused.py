@@ -7,10 +7,10 @@ holds: a finite result is the float nearest to the exact value, ties to even; th
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
+from broadloom.lazy import fractions
 from broadloom.ops.rules import Array
 
 
@@ -43,7 +43,7 @@ def _one(x: float, y: float, z: float) -> float:
         return x * y + z
     if not math.isfinite(z):
         return z
-    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    exact = fractions.Fraction(x) * fractions.Fraction(y) + fractions.Fraction(z)
     try:
         value = float(exact)
     except OverflowError:

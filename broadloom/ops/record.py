@@ -10,12 +10,13 @@ core dims and count axes from the end, so a new axis in front of every operand n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Literal
 
 from broadloom.dtypes import DType
 from broadloom.ops.signature import Decide, Signature
+from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 

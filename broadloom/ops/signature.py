@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from broadloom.errors import ParseError, ShapeError
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, Size, Symbol, add, eq, floordiv, lt, mul, proves, smax, smin, sub
 from broadloom.symbolic import parse as parse_size
 

@@ -8,7 +8,6 @@ the bound that docs/math.md gives for pow. Infinities, nans and signed zeros com
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from broadloom.graph.ir import Constant, Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
+from broadloom.records import dataclass
 
 WHOLE_POWERS: dict[DType, tuple[float, ...]] = {float32: (2.0, 3.0, 4.0), float64: (2.0, 3.0)}
 

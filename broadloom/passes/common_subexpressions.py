@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from broadloom.graph.builder import GraphBuilder
@@ -11,6 +10,7 @@ from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.graph.text import format_value
 from broadloom.ops.record import Trait
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

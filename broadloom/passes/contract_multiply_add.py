@@ -9,7 +9,6 @@ pass runs only where the option `contract` asks for it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import ClassVar
 
 from broadloom.dtypes import float32, float64
@@ -17,6 +16,7 @@ from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
+from broadloom.records import dataclass
 
 Factors = tuple[ValueId, ValueId]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from broadloom.dtypes import DType
 from broadloom.graph.ir import Constant, Graph, Node, TensorType
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import drop
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ What holds: `DECOMPOSITIONS` is the whole list; a decomposition computes what Nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from broadloom.graph.ir import Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
 Operands = tuple[ValueId, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from broadloom.graph.ir import Constant, Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op, Trait
+from broadloom.records import dataclass
 from broadloom.symbolic import Expr
 
 

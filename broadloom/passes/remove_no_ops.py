@@ -7,7 +7,6 @@ signalling nan may stay one), a call is replaced only by a value of the same typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
 from broadloom.ops.table import OPS
+from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 

@@ -13,8 +13,7 @@ The text contains no address and links into a shared library as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from broadloom.records import dataclass
 from broadloom.runtime.text import ll_text
 
 LARGE_BLOCK = 1 << 20

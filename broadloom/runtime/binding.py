@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
 from broadloom.capture.binding import BindingError, frame_of
 from broadloom.capture.sources import Frame
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,16 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from broadloom import platform
 from broadloom.errors import CacheError
+from broadloom.records import dataclass
 from broadloom.runtime.context import ABI_VERSION
 from broadloom.runtime.target import Target, toolchain_version
 
@@ -209,7 +208,7 @@ class ObjectCache(platform.LockOwner):
         content = _format(key, data, note)
         if len(content) > self.limit:
             return False
-        temporary = f"{os.getpid()}.{secrets.token_hex(8)}{_TEMPORARY}"
+        temporary = f"{os.getpid()}.{os.urandom(8).hex()}{_TEMPORARY}"
         try:
             self._write(temporary, name, content)
         except OSError:

@@ -6,13 +6,13 @@ frozen `EntrySpec`, served by the native entry and by the Python entry with one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from broadloom.capture.guards import Guard
 from broadloom.capture.recipe import Recipe
 from broadloom.capture.sources import Source
 from broadloom.dtypes import DType
+from broadloom.records import dataclass
 from broadloom.runtime.link import Library
 
 if TYPE_CHECKING:

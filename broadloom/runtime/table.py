@@ -13,7 +13,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from broadloom.capture.recipe import (
 )
 from broadloom.codegen import abi
 from broadloom.dtypes import bfloat16
+from broadloom.records import dataclass
 from broadloom.runtime import context, entry_text, native, python_entry, results
 from broadloom.runtime.binding import Parameters
 from broadloom.runtime.spec import EntryInput, EntrySpec

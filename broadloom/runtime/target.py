@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from broadloom.errors import CodegenError
 from broadloom.lazy import llvm, llvmlite
+from broadloom.records import dataclass
 
 # llvmlite lets one thread into LLVM at a time. We hold a lock of our own around that, which a child of `fork` never
 # inherits in the hands of a thread that it does not have: fork waits until compilation is over.

@@ -10,10 +10,10 @@ What holds: positive terms stand on one side each, coefficients have no common d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
+from broadloom.records import dataclass
 from broadloom.symbolic.expr import Expr, Size, Symbol, from_terms, split_terms, sub
 from broadloom.symbolic.ranges import nonnegative, range_of
 from broadloom.symbolic.walk import evaluate, free_symbols, substitute

@@ -8,10 +8,11 @@ that print as one line and convert to JSON. What holds: an event keeps no object
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar
 
 from broadloom.errors import Location
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ real scalar is one `Lane`, a complex one a `Pair`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from broadloom.codegen.lane import Lane
 from broadloom.dtypes import DType
+from broadloom.records import dataclass
 
 Pair = tuple[Lane, Lane]
 Value = Lane | Pair

@@ -8,7 +8,6 @@ values of IEEE 754 and C99; for float and double the errors of `BOUNDS`, which t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from broadloom.codegen import llvm
@@ -17,6 +16,7 @@ from broadloom.codegen.llvm import FunctionBuilder, Param
 from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath import error_function, exponential, inverse, logarithm, power, trigonometric
 from broadloom.errors import CodegenError
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ rounded once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from broadloom.codegen.lane import Lane, has_fma, poly
 from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath.exact import Double, fast_two_sum, two_prod
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ log(m) = 2s + s**3*P(s*s), summed as f - f*f/2 + s*(f*f/2 + s*s*P) so that f ent
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from broadloom.codegen.lane import Lane, poly
 from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath import exponential
 from broadloom.codegen.vmath.exact import two_sum
+from broadloom.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

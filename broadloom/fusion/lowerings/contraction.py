@@ -6,7 +6,6 @@ The choice is a pure function of dtype and shape; the loops are a reduction like
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
@@ -15,6 +14,7 @@ from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, ge, product
 
 SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which a library call costs more than it saves
