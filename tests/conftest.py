@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 EVERY_PYTHON = "every_python"
-VERSION_DEPENDENT = ("capture", "runtime", "compiler")  # bytecode, object layouts, and what joins them
+# bytecode, object layouts, and what joins them; NumPy's versions, too, go with Python's
+VERSION_DEPENDENT = ("capture", "runtime", "compiler", "cases", "differences", "levels")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{EVERY_PYTHON}: runs under each supported Python, not only the main one")
+    config.addinivalue_line("markers", "difference(words): shows the statement of docs/differences.md that begins so")
     if config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(1 << 31)  # workers are handed the controller's
     if config.getoption("hypothesis_seed", None) is None:

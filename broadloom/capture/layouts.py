@@ -26,7 +26,7 @@ from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq, evaluate, free_
 
 Values = Mapping[Symbol, int]
 Question = Callable[[np.ndarray[Any, Any], Values], bool | None]
-OTHER_SIZES = ((7, 11, 13, 17, 19), (6, 4, 9, 10, 15), (5, 25, 3, 2, 8))  # samples of sizes above one
+OTHER_SIZES = ((7, 11, 13, 17, 19), (6, 4, 9, 10, 15), (5, 25, 3, 2, 8), (6, 6, 6, 6, 6))  # samples of sizes above one
 MAX_SYMBOLS = 4
 
 

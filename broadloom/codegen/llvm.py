@@ -701,8 +701,7 @@ class ModuleBuilder:
         if functions:
             texts = ", ".join(f"ptr {f.text}" for f in functions)
             self._globals["llvm.compiler.used"] = (
-                f"@llvm.compiler.used = appending global [{len(functions)} x ptr] [{texts}], "
-                'section "llvm.metadata"'
+                f'@llvm.compiler.used = appending global [{len(functions)} x ptr] [{texts}], section "llvm.metadata"'
             )
 
     def discard(self, name: str) -> None:

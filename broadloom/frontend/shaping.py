@@ -94,9 +94,8 @@ def np_ravel(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
         kind = "F" if is_fortran(x) else "C"
     if kind == "F":
         x = np_transpose(r, x)
-    if not r.contiguous(x):
-        x = r.copy(x, "C")
-    return reshaped(r, x, (shapes.count(x.shape),))
+    flat = (shapes.count(x.shape),)
+    return reshaped(r, x, flat) if r.contiguous(x) else _flat_copy(r, x, flat)
 
 
 def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
@@ -108,7 +107,12 @@ def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
             raise Unsupported("flatten(order='K') of an array that is not contiguous", "use order='C'")
         kind = "F" if is_fortran(x) else "C"
     x = np_transpose(r, x) if kind == "F" else x
-    return reshaped(r, r.copy(x, "C"), (shapes.count(x.shape),))
+    return _flat_copy(r, x, (shapes.count(x.shape),))
+
+
+def _flat_copy(r: Recorder, x: ArrayHandle, flat: shapes.Shape) -> ArrayHandle:
+    """The elements in C order as an array that owns them, not a view of a copy of the shape of `x`."""
+    return r.copy(reshaped(r, r.copy(x, "C"), flat), "C")
 
 
 # ---- axes ------------------------------------------------------------------------------------------------------------

@@ -69,9 +69,7 @@ def exception(sites: Sequence[Site], code: int, site: int, payload: Sequence[int
     MemoryError('not enough memory for the workspace of a compiled function: 4096 bytes asked for')
     """
     if code == abi.OUT_OF_MEMORY:
-        return MemoryError(
-            f"not enough memory for the workspace of a compiled function: {payload[0]} bytes asked for"
-        )
+        return MemoryError(f"not enough memory for the workspace of a compiled function: {payload[0]} bytes asked for")
     if not 0 <= site < len(sites):
         return CodegenError("a compiled function failed without saying where", got=f"code {code}, site {site}")
     where = sites[site]

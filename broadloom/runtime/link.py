@@ -30,7 +30,6 @@ C_LIBRARY = (
 )  # fmt: skip
 
 
-
 class Library:
     """Linked code. `address(name)` is the address of a defined function; it is valid while this object lives;
     dropping the last reference unloads the code.

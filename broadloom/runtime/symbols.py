@@ -93,6 +93,4 @@ def resolve(names: Iterable[str]) -> dict[str, int]:
 
     Other names are left out: the C library's are the linker's business, and it reports what is missing.
     """
-    return {
-        name: library_routine(name.removeprefix(BLAS_PREFIX)) for name in names if name.startswith(BLAS_PREFIX)
-    }
+    return {name: library_routine(name.removeprefix(BLAS_PREFIX)) for name in names if name.startswith(BLAS_PREFIX)}

@@ -20,9 +20,7 @@ from broadloom.records import dataclass
 # llvmlite lets one thread into LLVM at a time. We hold a lock of our own around that, which a child of `fork` never
 # inherits in the hands of a thread that it does not have: fork waits until compilation is over.
 llvm_lock = threading.RLock()
-os.register_at_fork(
-    before=llvm_lock.acquire, after_in_parent=llvm_lock.release, after_in_child=llvm_lock.release
-)
+os.register_at_fork(before=llvm_lock.acquire, after_in_parent=llvm_lock.release, after_in_child=llvm_lock.release)
 
 LEVELS = (0, 1, 2, 3)
 _SLOW_512 = ("skylake-avx512", "cascadelake", "cooperlake", "cannonlake")  # lower their clock for 512-bit code

@@ -1,0 +1,127 @@
+"""Memory, threads and errors: each statement of docs/differences.md about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy._core.multiarray import get_handler_name
+
+import broadloom as bl
+from broadloom.runtime.allocator import DEFAULT_LIMIT
+
+
+def compiled(function, **arguments):
+    return bl.compile(function, fullgraph=True, **arguments)
+
+
+def seen(x, argument):
+    """What can be seen of a result."""
+    if not isinstance(x, np.ndarray):
+        return type(x), x.dtype, x
+    strides = tuple(s for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
+    flags = x.flags.writeable, x.flags.owndata, x.flags.c_contiguous, x.flags.f_contiguous
+    return type(x), x.dtype, x.shape, strides, flags, x is argument, np.shares_memory(x, argument), x.tolist()
+
+
+@pytest.mark.difference("Apart from what stands here, a compiled function gives what NumPy gives:")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_are_like_numpys_in_all_that_can_be_seen(dynamic):
+    def f(x):
+        shown = x, x.T, x[1:, ::-1], x.flatten(), x.ravel(), x.T.ravel(), x.T.flatten("F"), x.reshape(-1)
+        return *shown, x.sum(), x.sum(axis=0), x * 2, x.T + 1, np.broadcast_to(x[0], x.shape), x.astype(np.float32)
+
+    g = compiled(f, dynamic=dynamic)
+    for x in (np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(4, 3).T, np.arange(48.0).reshape(6, 8)[::2, ::2]):
+        got, want = g(x), f(x)
+        assert [seen(y, x) for y in got] == [seen(y, x) for y in want]
+        shared = [[np.shares_memory(a, b) for a in r[:8] for b in r[:8]] for r in (got, want)]
+        assert shared[0] == shared[1]
+
+
+@pytest.mark.difference("The stride of an axis of one element may differ.")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_only_strides_of_one_element_may_differ(dynamic):
+    def f(x):
+        return x.T + 1, x * 2, np.broadcast_to(x, x.shape), x.T.copy("A")
+
+    g = compiled(f, dynamic=dynamic)
+    differ = 0
+    for shape in ((3, 4), (1, 4), (4, 1), (1, 1)):
+        for x in (np.ones(shape), np.ones(shape[::-1]).T):
+            for got, want in zip(g(x), f(x), strict=True):
+                assert seen(got, x) == seen(want, x)
+                differ += got.strides != want.strides
+    assert differ or not dynamic
+
+
+@pytest.mark.difference("Where a size that is a symbol happens to be 0,")
+def test_arrays_without_elements_may_be_fresh():
+    def f(x):
+        return np.asfortranarray(x), x.ravel("F"), x * 2
+
+    g = compiled(f, dynamic=True)
+    g(np.ones((3, 4)))
+    x = np.ones((0, 4))
+    got, want = g(x), f(x)
+    assert [(y.dtype, y.shape, y.flags.writeable) for y in got] == [(y.dtype, y.shape, y.flags.writeable) for y in want]
+    assert want[0] is x and got[0] is not x and want[1].base is x and got[1].base is None
+    assert not any(np.shares_memory(y, x) for y in (*got, *want))
+
+
+@pytest.mark.difference("A view of a `numpy.memmap` argument is a `memmap`, and a fresh result a plain array.")
+def test_memory_maps(tmp_path):
+    def f(x):
+        return x[1:], x * 2, x.copy(), x.astype(np.float32), x.flatten(), np.zeros_like(x), np.asarray(x)
+
+    x = np.memmap(tmp_path / "x", np.float64, "w+", shape=(4,))
+    x[:] = [1, 2, 3, 4]
+    got, want = compiled(f)(x), f(x)
+    assert [type(y) for y in got] == [np.memmap, *[np.ndarray] * 5, np.memmap] and got[-1] is x
+    assert [type(y) for y in want] == [np.memmap, np.ndarray, *[np.memmap] * 4, np.ndarray]
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.shares_memory(got[0], x) and not any(np.shares_memory(y, x) for y in got[1:-1])
+
+
+@pytest.mark.difference("Generated kernels give the same bits for any number of threads.")
+def test_bits_do_not_depend_on_threads_and_library_calls_are_listed(rng):
+    x = rng.normal(size=(600, 500))
+
+    def f(x):
+        return x.sum(), x.sum(axis=0), np.exp(x).mean(axis=1), x.cumsum(axis=0)
+
+    alone, *others = ([y.tobytes() for y in compiled(f, options={"num_threads": n})(x)] for n in (1, 2, 5))
+    assert all(other == alone for other in others)
+    product, loops = compiled(lambda x: x @ x.T), compiled(lambda x: x @ x.T, options={"deterministic": True})
+    np.testing.assert_allclose(product(x), loops(x), rtol=1e-10, atol=1e-10)
+    assert any(k.kind == "gemm" for k in product.report().kernels)
+    assert {k.kind for k in loops.report().kernels} == {"kernel"}
+
+
+@pytest.mark.difference("Results own their data, as NumPy's do.")
+def test_large_results_come_from_the_handler_of_broadloom():
+    f = compiled(lambda x: x * 2)
+    large, small = f(np.ones(1 << 17)), f(np.ones((1 << 17) - 100))
+    assert large.flags.owndata and small.flags.owndata
+    assert get_handler_name(large) == "broadloom"
+    assert get_handler_name(small) == get_handler_name(np.ones(1 << 17)) == get_handler_name()
+    assert DEFAULT_LIMIT <= 512 << 20
+
+
+@pytest.mark.difference("An error that NumPy raises for a value, such as an index out of range,")
+def test_errors_name_the_first_element_and_leave_outputs_alone():
+    def f(x, i, out):
+        np.multiply(x, 2, out=out)
+        return x[i]
+
+    g = compiled(f)
+    x, out = np.arange(100.0), np.zeros(100)
+    i = np.zeros(300_000, np.int64)
+    i[[250_001, 123_456, 299_999]] = 500, -200, 700
+    for _ in range(3):
+        with pytest.raises(IndexError, match="index -200 is out of bounds for axis 0 with size 100"):
+            g(x, i, out)
+    assert not out.any()
+    with pytest.raises(IndexError, match="index -200 is out of bounds"):
+        f(x, i, out)
+    assert out.any()

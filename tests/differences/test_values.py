@@ -1,0 +1,213 @@
+"""Values: each statement of docs/differences.md about them, and NumPy's own answer where the two differ."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.codegen.vmath import FUNCTIONS
+from broadloom.runtime.target import host
+
+FLOATS = (np.float32, np.float64)
+
+
+def compiled(function, **arguments):
+    return bl.compile(function, fullgraph=True, **arguments)
+
+
+def same_bits(got, want):
+    assert type(got) is type(want) and got.dtype == want.dtype and got.tobytes() == want.tobytes()
+
+
+def quietly(function, *arguments):
+    with np.errstate(all="ignore"):
+        return function(*arguments)
+
+
+@pytest.mark.difference("Floating-point warnings and `np.errstate` are not honoured in compiled code.")
+def test_compiled_code_neither_warns_nor_raises_for_floats():
+    def f(x):
+        with np.errstate(all="raise"):
+            return 1 / x + np.log(-x), x * 1e308 * 1e308
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with np.errstate(all="raise"):
+            first, second = compiled(f)(np.array([0.0, 1.0]))
+    assert np.isnan(first).all() and np.isinf(second[1])
+    with pytest.raises(FloatingPointError):
+        f(np.array([0.0, 1.0]))
+
+
+@pytest.mark.difference("Integers, bools, indices, shapes and dtypes are exact.")
+def test_integers_wrap_at_their_own_width(rng):
+    def f(x, y):
+        return (x + y).sum(), (x * y).astype(np.int64) + 1, (x - y) > 0
+
+    for dtype in (np.int8, np.uint8, np.int16, np.uint32):
+        info = np.iinfo(dtype)
+        x, y = (rng.integers(info.min, info.max, 300, dtype, endpoint=True) for _ in "xy")
+        for got, want in zip(compiled(f)(x, y), f(x, y), strict=True):
+            same_bits(got, want)
+    x = np.full(4, 100, np.int8)
+    assert compiled(f)(x, x)[0] == 4 * (200 - 256)
+
+
+@pytest.mark.difference("`+ - * /` and `sqrt` on floats are bit-equal.")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_arithmetic_is_bit_equal_unless_contraction_is_asked_for(dtype, rng):
+    def f(x, y, z):
+        return (x * y + z) / (x - y), np.sqrt(abs(x)) * z - y
+
+    x, y, z = (rng.normal(size=1000).astype(dtype) * 10.0 ** rng.integers(-8, 8, 1000).astype(dtype) for _ in "xyz")
+    for got, want in zip(compiled(f)(x, y, z), f(x, y, z), strict=True):
+        same_bits(got, want)
+    fused = compiled(lambda x, y, z: x * y + z, options={"contract": True})(x, y, -x * y)
+    exact = [Fraction(float(a)) * Fraction(float(b)) + Fraction(float(-a * b)) for a, b in zip(x, y, strict=True)]
+    assert fused.tolist() == ([float(e) for e in exact] if host().has_fma else [0.0] * 1000)
+
+
+@pytest.mark.difference("float16 and bfloat16: each op rounds to its dtype, as NumPy's does.")
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_each_op_on_half_precision_rounds(dtype, rng):
+    def f(x, y):
+        return x * y + x - y
+
+    x, y = (rng.normal(size=500).astype(dtype) for _ in "xy")
+    same_bits(compiled(f)(x, y), f(x, y))
+    assert (f(x, y) != f(x.astype(np.float32), y.astype(np.float32)).astype(dtype)).any(), "rounding once differs"
+
+
+@pytest.mark.difference("Transcendental functions lie within a stated number of units in the last place")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh"])
+def test_functions_lie_within_their_bounds(name, dtype, rng):
+    x = rng.uniform(0.01, 20, 200).astype(dtype)
+    got = compiled(lambda x: getattr(np, name)(x))(x)
+    bound = FUNCTIONS[name].float_bound if dtype is np.float32 else FUNCTIONS[name].double_bound
+    with mpmath.workprec(200):
+        for a, y in zip(x.tolist(), got, strict=True):
+            exact = getattr(mpmath, name)(mpmath.mpf(a))
+            assert abs(mpmath.mpf(float(y)) - exact) <= (bound + 0.01) * mpmath.mpf(float(np.spacing(abs(y))))
+
+
+@pytest.mark.difference("Products and squares of complex numbers round at every step.")
+def test_complex_products_round_at_every_step(rng):
+    x, y = (rng.normal(size=500) + 1j * rng.normal(size=500) for _ in "xy")
+    got = compiled(lambda x, y: (x * y, np.square(x)))(x, y)
+    for (a, b), product in zip(((x, y), (x, x)), got, strict=True):
+        same_bits(product.real.copy(), a.real * b.real - a.imag * b.imag)
+        same_bits(product.imag.copy(), a.real * b.imag + a.imag * b.real)
+
+
+@pytest.mark.difference("Sums of complex products (`matmul`, `dot`, `vecdot` and their kin) are not finite")
+@pytest.mark.parametrize("function", [lambda x, y: x @ y, lambda x, y: np.vecdot(x, y.T), lambda x, y: np.dot(x, y)])
+def test_contractions_of_complex_infinities_are_not_finite(function, rng):
+    x, y = (rng.normal(size=(9, 9)) + 1j * rng.normal(size=(9, 9)) for _ in "xy")
+    x[2, 3], y[4, 5] = complex(np.inf, 1), complex(0, -np.inf)
+    for deterministic in (False, True):
+        got = compiled(function, options={"deterministic": deterministic})(x, y)
+        want = quietly(function, x, y)
+        assert np.array_equal(np.isfinite(got), np.isfinite(want))
+        np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.difference("`x ** a` with a Python float `a` that is an argument is the function `pow`.")
+def test_powers_by_a_number_known_at_run_time():
+    x = np.array([-0.0, -np.inf, 4.0, 2.0])
+    f = compiled(lambda x, a: x**a)
+    assert f(x, 0.5).tolist()[:3] == [0.0, np.inf, 2.0] and not np.signbit(f(x, 0.5)[0])
+    want = quietly(lambda: x**0.5)
+    assert np.signbit(want[0]) and np.isnan(want[1])
+    np.testing.assert_allclose(f(x, 0.5)[2:], want[2:], rtol=3e-16)
+    same_bits(compiled(lambda x: x**0.5)(x)[[0, 2, 3]], want[[0, 2, 3]])
+
+
+@pytest.mark.difference("A ufunc with `where=` and without `out=` gives 0 where the mask is false;")
+def test_masked_ufuncs_without_out_give_zero():
+    def f(x, m):
+        return np.add(x, 1, where=m), np.negative(x, where=m), np.greater(x, 0, where=m)
+
+    x, m = np.arange(1.0, 7.0), np.array([True, False, True, True, False, False])
+    for got, unmasked in zip(compiled(f)(x, m), f(x, True), strict=True):
+        same_bits(got, np.where(m, unmasked, np.zeros((), unmasked.dtype)))
+
+
+@pytest.mark.difference("`log1p` of a complex number keeps a real part that is tiny; NumPy's gives 0.")
+def test_log1p_of_complex_numbers_keeps_tiny_real_parts():
+    x = np.array([1e-300 + 1e-300j, 1e-20 - 1e-25j])
+    assert compiled(lambda x: np.log1p(x))(x).tolist() == x.tolist()
+    assert np.log1p(x).real.tolist() == [0, 0]
+
+
+@pytest.mark.difference("Sums and other float reductions may be reassociated.")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_stay_within_the_bound(dtype, rng):
+    f = compiled(lambda x: (x.sum(), x.sum(axis=0), x.sum(axis=1), x.cumsum(axis=1)[:, -1]))
+    for shape in ((1, 5000), (5000, 1), (70, 80)):
+        x = (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 6, shape)).astype(dtype)
+        axes = ((0, 1), 0, 1, 1)
+        for got, axis in zip(f(x), axes, strict=True):
+            n = np.prod([shape[a] for a in (axis if isinstance(axis, tuple) else (axis,))])
+            exact = x.astype(np.longdouble).sum(axis=axis)
+            bound = n * np.finfo(dtype).eps * abs(x.astype(np.longdouble)).sum(axis=axis)
+            assert (abs(got - exact) <= bound).all()
+
+
+@pytest.mark.difference("Where C leaves integer results undefined")
+def test_integer_results_that_c_leaves_undefined():
+    for dtype in (np.int8, np.int32, np.int64, np.uint8, np.uint32, np.uint64):
+        info = np.iinfo(dtype)
+        x = np.array([info.min, info.max, 7, 0], dtype)
+        y = np.array([-1 % (1 << info.bits) if info.min == 0 else -1, 0, info.bits, info.bits + 3], dtype)
+
+        def f(x, y):
+            return x // y, x % y, x << abs(y), x >> abs(y)
+
+        for got, want in zip(compiled(f)(x, y), quietly(f, x, y), strict=True):
+            same_bits(got, want)
+
+
+@pytest.mark.difference("Where C leaves integer results undefined")
+def test_floats_out_of_range_become_the_same_integer_everywhere():
+    x = np.resize(np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -5.5, 3e9, 300.7]), 8 * 40)
+    for dtype in (np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint32):
+        got = compiled(lambda x, dtype=dtype: x.astype(dtype))(x)
+        assert (got.reshape(40, 8) == got[:8]).all(), "one value, wherever the element stands"
+        alone = [compiled(lambda x, dtype=dtype: x.astype(dtype))(x[k : k + 1])[0] for k in range(8)]
+        assert alone == got[:8].tolist()
+    by_int64 = quietly(lambda: x.astype(np.int64).astype(np.uint32))
+    same_bits(compiled(lambda x: x.astype(np.uint32))(x), by_int64)
+
+
+@pytest.mark.difference("Between 0.0 and -0.0, `maximum`, `minimum`")
+def test_extremes_of_zeros_are_zeros(rng):
+    x, y = (np.where(rng.random(100) < 0.5, 0.0, -0.0) for _ in "xy")
+
+    def f(x, y):
+        both = np.maximum(x, y), np.minimum(x, y), np.fmax(x, y), np.fmin(x, y), np.clip(x, y, 0.0)
+        return *both, x.max(), x.min()
+
+    for got, want in zip(compiled(f)(x, y), f(x, y), strict=True):
+        assert np.array_equal(got, want) and not np.any(got)
+
+
+@pytest.mark.difference("A signalling nan counts as a quiet one;")
+@pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 0x7FA00000), (np.float64, 0x7FF4000000000000)])
+def test_signalling_nan_counts_as_quiet(dtype, bits):
+    integer = np.dtype(f"i{np.dtype(dtype).itemsize}").type
+    signalling = np.full(9, bits, integer).view(dtype)
+    quiet, ones = np.full(9, np.nan, dtype), np.ones(9, dtype)
+
+    def f(x, y):
+        return x + y, np.fmax(x, y), np.maximum(x, y), y**x, np.isnan(x), np.fmin(y, x)
+
+    for a, b in zip(compiled(f)(signalling, ones), compiled(f)(quiet, ones), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (compiled(f)(signalling, ones)[1] == 1).all()
