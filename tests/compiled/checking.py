@@ -35,10 +35,11 @@ class Configuration:
     layout: LayoutClass
     loops: tuple[Shape, Shape]
     symbolic: bool
+    fusion: bool = True  # without, each op is a kernel of its own
 
     def __str__(self) -> str:
         kind = "symbolic" if self.symbolic else "static"
-        return f"{kind} {self.layout} loops {self.loops[0]}x{self.loops[1]}"
+        return f"{kind} {self.layout} loops {self.loops[0]}x{self.loops[1]}{'' if self.fusion else ' not fused'}"
 
 
 def configurations(rng: np.random.Generator) -> tuple[Configuration, ...]:
@@ -47,7 +48,7 @@ def configurations(rng: np.random.Generator) -> tuple[Configuration, ...]:
     drawn = (((n,), (n,)), ((int(rng.integers(1000, 1100)),),) * 2)
     static = (*LOOP_SHAPES, drawn[int(rng.integers(2))])
     return tuple(
-        Configuration(layout, loops, symbolic)
+        Configuration(layout, loops, symbolic, bool(rng.random() < 0.7))
         for layout in LAYOUTS
         for symbolic, choices in ((True, SYMBOLIC_LOOPS), (False, static))
         for loops in choices
@@ -74,7 +75,7 @@ def failures(calls: Sequence[Call], c: Configuration, rng: np.random.Generator) 
     """What is wrong with the compiled code of these calls. A module that cannot be made is made call by call."""
     try:
         graph, placed, symbols = plan(calls, c.layout, c.loops, c.symbolic, rng)
-        module = Module(graph, placed, compiled(graph))
+        module = Module(graph, placed, compiled(graph, fusion=c.fusion))
     except Exception as error:  # noqa: BLE001 - whatever it is, the calls at fault are to be named
         if len(calls) == 1:
             return [f"{calls[0]} {c}: cannot be compiled: {type(error).__name__}: {error}"]
@@ -86,13 +87,14 @@ def failures(calls: Sequence[Call], c: Configuration, rng: np.random.Generator) 
 
 def loop_sizes(c: Configuration, symbols: Sequence[Symbol], rng: np.random.Generator) -> Iterator[dict[Symbol, int]]:
     """Values of the loop symbols to run at: none, one, few, vector bodies with and without a tail."""
-    if not symbols:
-        yield {}
-        yield {}
-        return
     small, tail, long = (int(n) for n in (rng.integers(2, 10), rng.integers(10, 71), rng.integers(1000, 1100)))
-    pairs = ((small, tail), (1, small), (0, small), (tail, 1), (small, 0)) if len(symbols) > 1 else ()
-    for sizes in pairs or ((small,), (tail,), (long,), (1,), (0,)):
+    if not symbols:
+        choices: tuple[tuple[int, ...], ...] = ((),) * 4
+    elif len(symbols) == 1:
+        choices = ((small,), (tail,), (long,), (int(rng.integers(1, 71)),), (1,), (0,))
+    else:
+        choices = ((small, tail), (1, small), (0, small), (tail, 1), (small, 0), (2, int(rng.integers(70, 140))))
+    for sizes in choices:
         yield dict(zip(symbols, sizes, strict=True))
 
 
@@ -113,7 +115,7 @@ def _at(module: Module, c: Configuration, loops: Mapping[Symbol, int], rng: np.r
     assert admitted(module.graph, values), "sizes that the graph was not recorded for"
     before = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
     try:
-        outputs = module.run(arguments)
+        outputs = module.run(arguments, threads=int(rng.integers(1, 4)))
     except Exception as error:  # noqa: BLE001 - none of these operands may raise anything
         return [f"{c} {loops}: the run of {', '.join(map(str, module.placed))} raised {type(error).__name__}: {error}"]
     found = []

@@ -37,7 +37,7 @@ Loops = tuple[tuple[Size, ...], ...]
 SIZES = ("size", "rows", "cols", "shape", "sizes")  # attributes that share the symbols of equal core sizes
 # Attributes that may be run-time sizes of their own, with their lowest and highest value in the tests.
 VARYING = {"shifts": (-9, 9), "before": (0, 5), "after": (0, 5), "reps": (0, 4), "repeats": (0, 4), "starts": (0, 1)}
-TOOLS = toolchain(options={"use_cache": False})
+TOOLS = {fusion: toolchain(options={"use_cache": False, "fusion": fusion}) for fusion in (True, False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class Module:
         return result
 
 
-def compiled(graph: Graph) -> EntrySpec:
+def compiled(graph: Graph, *, fusion: bool = True) -> EntrySpec:
     """The graph's code behind an entry that returns all outputs."""
-    built = build(graph, TOOLS, trace.DumpSink(None).begin("test"), Stopwatch())
+    built = build(graph, TOOLS[fusion], trace.DumpSink(None).begin("test"), Stopwatch())
     sources = tuple(Argument(i.name) for i in graph.inputs)
     recipe = TupleResult(tuple(FromOutput(k) for k in range(len(graph.outputs))))
     return EntrySpec(
