@@ -51,7 +51,8 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     d = result_dtype(r, x.dtype.numpy, kernel.dtype.numpy)
     if d is dtypes.bool_:
         raise Unsupported("convolution of booleans", "cast to an integer dtype")
-    x, kernel = cast(r, x, d), cast(r, kernel, d)
+    wide = dtypes.float32 if d.kind == "f" and d.bits == 16 else d  # whose products NumPy adds up in float32
+    x, kernel = cast(r, x, wide), cast(r, kernel, wide)
     left = {"full": k - 1, "same": k // 2, "valid": 0}.get(mode)
     if left is None:
         raise plain_numpy_raises(f"mode must be one of 'valid', 'same', or 'full', got {mode!r}")
@@ -59,12 +60,13 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     weights = [shapes.drop_axes(r, shapes.cut(r, kernel, 0, i, 1), [0]) for i in range(k)]
     if mode == "valid":
         m = sub(n, k - 1)
-        return _total(r, [call(r, "multiply", shapes.cut(r, x, 0, i, m), w) for i, w in enumerate(weights)])
+        terms = [call(r, "multiply", shapes.cut(r, x, 0, i, m), w) for i, w in enumerate(weights)]
+        return cast(r, _total(r, terms), d)
     # Products are padded, not the signal: no weight meets a zero that is not there (inf * 0 is nan).
-    zero = constant(r, 0, d)
+    zero = constant(r, 0, wide)
     products = [call(r, "multiply", x, w) for w in weights]
     padded = [call(r, "pad", p, zero, before=(k - 1 - i,), after=(i,)) for i, p in enumerate(products)]
-    return r.copy(shapes.cut(r, _total(r, padded), 0, k - 1 - left, add(n, left + right - k + 1)))
+    return r.copy(shapes.cut(r, cast(r, _total(r, padded), d), 0, k - 1 - left, add(n, left + right - k + 1)))
 
 
 def _total(r: Recorder, terms: Sequence[ArrayHandle]) -> ArrayHandle:

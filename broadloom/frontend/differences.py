@@ -19,6 +19,7 @@ from broadloom.frontend.operands import (
     cast,
     constant,
     from_size,
+    is_numpy_inexact,
     is_sequence,
     result_dtype,
 )
@@ -117,8 +118,9 @@ def _gradient_along(r: Recorder, x: ArrayHandle, axis: int, h: object, edge_orde
     else:
         first = _combination(r, h, ((-1.5, at(0)), (2.0, at(1)), (-0.5, at(2))))
         last = _combination(r, h, ((0.5, at(-3)), (-2.0, at(-2)), (1.5, at(-1))))
-    parts = [cast(r, p, x.dtype) for p in (first, inner, last)]
-    result = full_like(r, x, 0, None, "K", None)
+    d = x.dtype if is_numpy_inexact(x.dtype) else dtypes.float64
+    parts = [cast(r, p, d) for p in (first, inner, last)]
+    result = full_like(r, x, 0, d.numpy, "K", None)
     r.write(result, call(r, "concat", *parts, axis=axis - x.ndim))
     return result
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy._core import umath
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
@@ -20,16 +21,18 @@ from broadloom.frontend.operands import (
     call,
     cast,
     constant,
+    is_numpy_inexact,
     is_sequence,
     lift,
     operand,
     result_dtype,
 )
 from broadloom.frontend.reductions import NO_VALUE
-from broadloom.frontend.ufuncs import apply, as_out, deliver, deliver_broadcast, full, scalar
+from broadloom.frontend.ufuncs import apply, as_out, deliver, full, run_ufunc, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
-from broadloom.symbolic import Expr
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+CLIP: np.ufunc = umath.clip  # type: ignore[attr-defined]  # which `numpy.clip` calls where both bounds are given
 
 
 def np_where(r: Recorder, condition: object, x: object = NO_VALUE, y: object = NO_VALUE, /) -> ArrayHandle:
@@ -101,25 +104,24 @@ def method_clip(
     r: Recorder, a: object, min: object = None, max: object = None, out: object = None, **kwargs: Any
 ) -> ArrayHandle:
     """`x.clip`: one bound is a maximum or minimum, two are NumPy's clip loop."""
+    x = as_array(r, a)
+    if x.dtype.is_integer:  # bounds beyond the dtype bound nothing
+        info = np.iinfo(x.dtype.numpy)
+        min = None if type(min) is int and min <= info.min else min
+        max = None if type(max) is int and max >= info.max else max
     if min is None and max is None:
-        return apply(r, np.positive, a, out=out, **kwargs)
-    x = as_array(r, a) if not isinstance(a, (int, float, complex, WeakScalar, Expr)) else a
+        return apply(r, np.positive, x, out=out, **kwargs)
     if min is None:
         return apply(r, np.minimum, x, max, out=out, **kwargs)
     if max is None:
         return apply(r, np.maximum, x, min, out=out, **kwargs)
-    # NumPy's clip loop is minimum(maximum(x, low), high), in the common dtype of all three.
-    d = result_dtype(r, x, min, max)
-    if d is dtypes.bool_:
-        raise Unsupported("np.clip of booleans", "use np.logical_and and np.logical_or")
-    dtype = kwargs.pop("dtype", None)
-    casting = kwargs.pop("casting", "same_kind")
-    where = kwargs.pop("where", True)
-    if kwargs or dtype is not None or where is not True:
-        raise Unsupported("np.clip with ufunc arguments", "use np.minimum(np.maximum(x, low), high)")
-    parts = [lift(r, operand(r, v), d) for v in (x, min, max)]
-    result = call(r, "clip", *parts)
-    return deliver_broadcast(r, result, as_out(out), None, casting)
+    result: ArrayHandle = run_ufunc(r, CLIP, _clip_loop, (x, min, max), out, **kwargs)
+    return result
+
+
+def _clip_loop(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: object) -> ArrayHandle:
+    """minimum(maximum(x, low), high), in the dtype that NumPy's loop has for all three."""
+    return call(r, "clip", *args)
 
 
 def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> ArrayHandle:
@@ -163,10 +165,8 @@ def np_nan_to_num(
     if a.dtype.kind == "c":
         parts = [np_nan_to_num(r, call(r, part, a), True, nan, posinf, neginf) for part in ("real", "imag")]
         r.write(result, call(r, "complex", *parts))
-    if a.dtype.kind == "f":
-        info = np.finfo(a.dtype.numpy) if a.dtype is not dtypes.bfloat16 else None
-        if info is None:
-            raise Unsupported("np.nan_to_num of bfloat16", "cast to float32 first")
+    if a.dtype.kind == "f" and is_numpy_inexact(a.dtype):
+        info = np.finfo(a.dtype.numpy)
         replaced = a
         for test, value in (
             (call(r, "isnan", a), nan),
@@ -196,7 +196,7 @@ def np_angle(r: Recorder, z: object, deg: bool = False) -> ArrayHandle:
 def np_sinc(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.sinc`."""
     a = as_array(r, x)
-    y = apply(r, np.multiply, a, constant(r, math.pi, a.dtype) if a.dtype.is_inexact else math.pi)
+    y = apply(r, np.multiply, a, math.pi)
     tiny = constant(r, np.finfo(y.dtype.numpy).eps, y.dtype)
     y = np_where(r, y, y, tiny)
     return apply(r, np.divide, apply(r, np.sin, y), y)

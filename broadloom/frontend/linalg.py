@@ -14,7 +14,16 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import as_array, call, cast, constant, known_dtype, result_dtype
+from broadloom.frontend.operands import (
+    as_array,
+    call,
+    cast,
+    constant,
+    is_numpy_inexact,
+    known_dtype,
+    resolve,
+    result_dtype,
+)
 from broadloom.frontend.reductions import np_max, np_min, np_sum
 from broadloom.frontend.shaping import np_diagonal, np_moveaxis
 from broadloom.frontend.ufuncs import apply, as_out, deliver
@@ -22,14 +31,28 @@ from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 
 
-def _pair(r: Recorder, a: object, b: object, dtype: object = None) -> tuple[ArrayHandle, ArrayHandle]:
+def _pair(r: Recorder, a: object, b: object) -> tuple[ArrayHandle, ArrayHandle]:
+    """The operands in their common dtype, as the functions that are no ufuncs take them."""
     x, y = as_array(r, a), as_array(r, b)
-    d = result_dtype(r, x.dtype.numpy, y.dtype.numpy) if dtype is None else known_dtype(dtype)
+    d = result_dtype(r, x.dtype.numpy, y.dtype.numpy)
     return r.promote(x, d), r.promote(y, d)
 
 
+def _of_loop(
+    r: Recorder, u: np.ufunc, a: object, b: object, out: object, dtype: object, casting: str
+) -> tuple[ArrayHandle, ArrayHandle]:
+    """The operands in the dtypes of the loop that a generalised ufunc runs."""
+    x, y, target = as_array(r, a), as_array(r, b), as_out(out)
+    keys = (x.dtype.numpy, y.dtype.numpy, None if target is None else target.dtype.numpy)
+    found = resolve(u, keys, None if dtype is None else (None, None, known_dtype(dtype).numpy), casting)
+    return r.promote(x, found[0]), r.promote(y, found[1])
+
+
 def _contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
-    """Call a contraction; bools go through integers, as there is no logical product."""
+    """Call a contraction; bools go through integers, as there is no logical product, and bfloat16, which has no
+    loop but a dot product that adds up in float32, through float32."""
+    if a.dtype is dtypes.bfloat16:
+        return cast(r, call(r, op, cast(r, a, dtypes.float32), cast(r, b, dtypes.float32)), dtypes.bfloat16)
     if a.dtype is dtypes.bool_:
         counted = call(r, op, r.promote(a, dtypes.int64), r.promote(b, dtypes.int64))
         return call(r, "not_equal", counted, constant(r, 0, dtypes.int64))
@@ -50,13 +73,17 @@ def np_matmul(
     subok: bool = True,
 ) -> ArrayHandle:
     """`numpy.matmul` and the @ operator."""
-    a, b = _pair(r, x1, x2, dtype)
+    a, b = _of_loop(r, np.matmul, x1, x2, out, dtype, casting)
     if a.ndim == 0 or b.ndim == 0:
         raise plain_numpy_raises("matmul: an input operand does not have enough dimensions")
+    return _finish(r, _product(r, a, b), out, casting)
+
+
+def _product(r: Recorder, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
     op = {(1, 1): "vecdot", (1, 2): "vecmat", (2, 1): "matvec", (2, 2): "matmul"}[min(a.ndim, 2), min(b.ndim, 2)]
     if op in ("vecdot", "vecmat") and a.dtype.kind == "c":
         a = call(r, "conj", a)  # those two conjugate their first operand, matmul does not
-    return _finish(r, _contract(r, op, a, b), out, casting)
+    return _contract(r, op, a, b)
 
 
 def _finish(r: Recorder, result: ArrayHandle, out: object, casting: str) -> ArrayHandle:
@@ -76,7 +103,7 @@ def gufunc(
     """vecdot, matvec and vecmat: loop dims broadcast, core dims contract."""
     if kwargs:
         raise Unsupported(f"np.{op} with {', '.join(kwargs)}", "move the axes yourself")
-    a, b = _pair(r, x1, x2, dtype)
+    a, b = _of_loop(r, getattr(np, op), x1, x2, out, dtype, casting)
     least = {"vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}[op]
     if a.ndim < least[0] or b.ndim < least[1]:
         raise plain_numpy_raises(f"{op}: an input operand does not have enough dimensions")
@@ -112,9 +139,9 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
     if x.ndim == 0 or y.ndim == 0:
         result = _scaled(r, x, y)
     elif x.ndim <= 2 and y.ndim <= 2:
-        return np_matmul(r, x, y, out, casting="no")
+        result = _product(r, x, y)
     else:
-        return _finish(r, _tensordot(r, x, y, [x.ndim - 1], [max(y.ndim - 2, 0)]), out, "no")
+        result = _tensordot(r, x, y, [x.ndim - 1], [max(y.ndim - 2, 0)])
     return _finish(r, result, out, "no")
 
 
@@ -274,7 +301,7 @@ def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
 def np_norm(r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False) -> ArrayHandle:
     """`numpy.linalg.norm`, except those matrix norms that need singular values."""
     a = as_array(r, x)
-    if not a.dtype.is_inexact:
+    if not is_numpy_inexact(a.dtype):
         a = cast(r, a, dtypes.float64)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1):

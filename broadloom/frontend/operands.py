@@ -207,6 +207,16 @@ def resolve(
     return tuple(known_dtype(d) for d in found)
 
 
+def is_numpy_inexact(dtype: DType) -> bool:
+    """Whether NumPy counts the dtype among its inexact ones. It does not count bfloat16, which is registered from
+    outside: where NumPy asks, bfloat16 goes the way of integers.
+
+    >>> is_numpy_inexact(dtypes.float16), is_numpy_inexact(dtypes.bfloat16)
+    (True, False)
+    """
+    return np.issubdtype(dtype.numpy, np.inexact)
+
+
 def fits(value: int, dtype: DType) -> bool:
     """Is the Python int in the range of the integer dtype?"""
     info = np.iinfo(dtype.numpy)

@@ -267,3 +267,11 @@ def test_linalg_refused() -> None:
 
 def test_vecdot_out_of_another_shape_is_refused() -> None:
     refused(lambda np, a, v, out: np.vecdot(a, v, out=out), np.arange(9.0).reshape(3, 3), np.ones(3), np.empty(()))
+
+
+def test_clip_takes_the_dtypes_of_numpy_s_loop():
+    x = np.array([-3, 0, 7], np.int8)
+    check(lambda np, x: (x.clip(-200, 5), x.clip(0, 200), x.clip(-128, 127), x.clip(0.5, 3)), x)
+    check(lambda np, x: (np.clip(3, x, 5), np.clip(2.5, x, 4), np.clip(True, x, 1), np.clip(x > 0, False, True)), x)
+    check(lambda np, x: (np.clip(x, 0, 5, dtype=np.int32), np.clip(x, 0, 5, where=x != 0, out=x)), x)
+    check(lambda np, x: np.clip(2, np.ones(3, np.float32), x), x)

@@ -161,7 +161,7 @@ def test_gradient_guards_that_there_are_enough_elements(order: int) -> None:
 
 def test_a_size_to_find_beside_a_symbolic_one_guards_that_it_is_not_zero() -> None:
     _, _, env = record_symbolic(lambda np, x, y, n, m: x.reshape(n // 2, 2, -1), (6, 4))
-    zero = {symbol: 0 for symbol in env.symbols}
+    zero = dict.fromkeys(env.symbols, 0)
     assert any(not g.holds(zero) for g in env.guards)
 
 
