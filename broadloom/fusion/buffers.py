@@ -6,7 +6,7 @@ What holds: every remaining load sees the value it saw before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.dtypes import DType
@@ -20,10 +20,11 @@ from broadloom.fusion.ir import (
     IndexValue,
     Kernel,
     Literalv,
+    Stage,
     Store,
 )
 from broadloom.records import dataclass
-from broadloom.symbolic import Size
+from broadloom.symbolic import Size, Symbol, substitute
 
 MAX_RECOMPUTED = 12  # instructions of a per-point scalar that a later stage computes again rather than loads
 
@@ -146,6 +147,8 @@ def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping
 def _follows(kernel: Kernel, old: str, new: str, dtype: DType) -> bool:
     """Whether each element of `new` is stored after the last load of that element of `old`, and not before the last
     store to it."""
+    if kernel.outer and not _apart(kernel.stages, old, new):
+        return False
     first_store: int | None = None
     for position, stage in enumerate(kernel.stages):
         found = accesses(stage.body)
@@ -166,6 +169,24 @@ def _follows(kernel: Kernel, old: str, new: str, dtype: DType) -> bool:
                 return False
             first_store = position if first_store is None else first_store
     return first_store is not None
+
+
+def _apart(stages: Sequence[Stage], old: str, new: str) -> bool:
+    """Whether no outer point loads an element of `old` in whose place another point stores one of `new`: as far as we
+    look, whether each load is at the element that the point stores, whatever the loop variables of its stage are
+    called. A matmul loads a row at each of its elements and fails this."""
+    stored = {(e, i) for s in stages for e, i in _elements(s, new, "set")}
+    return all((e, i) in stored for s in stages for e, i in _elements(s, old, "load"))
+
+
+def _elements(stage: Stage, buffer: str, mode: str) -> Iterator[tuple[tuple[Size, ...], Size]]:
+    """The accesses of a stage to a buffer, as the extents of its loops and an index with variables of fixed names."""
+    loops = stage.loops
+    fixed = {x.variable: Symbol(f"at{k}", x.variable.lo, x.variable.hi) for k, x in enumerate(loops)}
+    extents = tuple(substitute(x.extent, fixed) for x in loops)
+    for a in accesses(stage.body):
+        if a.buffer == buffer and a.mode == mode:
+            yield extents, substitute(a.index, fixed)
 
 
 def _loads(instruction: object, buffer: str) -> bool:

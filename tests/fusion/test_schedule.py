@@ -142,6 +142,23 @@ def test_dying_buffer_makes_room_for_its_successor():
     assert workspace(program) == []
 
 
+@pytest.mark.parametrize("case", ["rows", "columns"])
+def test_a_buffer_that_other_points_still_read_makes_no_room(case):
+    """Each element of a matmul, or of a sum of products, reads a whole row or column of the product before it."""
+
+    def f(b, x):
+        y = b.call("matmul", x, x)
+        z = b.call("matmul", *((y, x) if case == "rows" else (x, y)))
+        return b.call("tanh", z)
+
+    program = scheduled(graph_of(f, (16, 16))).program
+    for step in program.steps:
+        for stage in step.stages if len(step.outer) == 2 else ():
+            stored = {a.buffer for a in accesses(step.stages[-1].body) if a.mode != "load"}
+            assert not stored & {a.buffer for a in accesses(stage.body) if a.mode == "load"}, str(step)
+    assert len(workspace(program)) == 1
+
+
 def test_refusals_carry_a_reason():
     def f(b, x, y):
         return b.call("add", x, x), b.call("sum", b.call("multiply", x, x), axes=(-1,), keepdims=False)
