@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal
 
 from broadloom.dtypes import DType
@@ -28,6 +28,7 @@ from broadloom.fusion.boxes import (
     contiguous,
     flat_index,
 )
+from broadloom.fusion.destinations import reserve
 from broadloom.fusion.ir import (
     Accumulator,
     Buffer,
@@ -302,7 +303,7 @@ def lower(
     state.remaining.update(uses)
     outputs = _outputs(state)
     state._destinations.update({v: buffers[0] for v, buffers in outputs.items()})
-    _reserve(state, uses)
+    reserve(graph, orders, uses, state._destinations, state.buffer)
     value = len(graph.inputs)
     for node in graph.nodes:
         ids = [ValueId(value + k) for k in range(len(node.types))]
@@ -353,71 +354,6 @@ def _may_raise(graph: Graph, node: Node) -> bool:
         return False
     types = graph.types
     return node.op.may_raise(tuple(types[i].dtype for i in node.inputs), node.attributes)
-
-
-UPDATES = ("slice_update", "scatter")  # ops whose result is their first operand, changed in places
-
-
-def _reserve(state: Lowering, uses: Counter[int]) -> None:
-    """Let a value be made where it is going to lie: in the output that only updates it, in its part of the array that
-    joins it to others."""
-    types = state.graph.types
-    fresh = _fresh(state.graph)
-    value = len(types)
-    for node in reversed(state.graph.nodes):
-        value -= len(node.types)
-        if not isinstance(node.op, Op):
-            continue
-        result = ValueId(value)
-        if node.op.name in UPDATES and result in state._destinations:
-            operand = node.inputs[0]
-            once = (
-                uses[operand] == 1 and operand not in node.inputs[1:]
-            )  # a value written into itself is read on the way
-            if once and operand not in state._destinations and types[operand] == node.types[0]:
-                state._destinations[operand] = state._destinations[result]
-        elif node.op.name == "concat":
-            _reserve_parts(state, node, result, fresh)
-
-
-def _reserve_parts(state: Lowering, node: Node, result: ValueId, fresh: set[int]) -> None:
-    t, axis = node.types[0], node.attributes["axis"] + node.types[0].ndim
-    types = state.graph.types
-    single = [v for v in node.inputs if v in fresh and node.inputs.count(v) == 1]
-    if not any(v not in state._destinations and types[v].ndim == t.ndim for v in single):
-        return
-    if result not in state._destinations:
-        state._destinations[result] = state.buffer(t.dtype, contiguous(t.shape, state.orders[result]))
-    whole = state._destinations[result]
-    start: Size = 0
-    for v in node.inputs:
-        part = types[v]
-        size = part.shape[axis - t.ndim]
-        shape = tuple(size if a == axis else n for a, n in enumerate(t.shape))
-        if v in single and v not in state._destinations and part.shape == shape:
-            state._destinations[v] = replace(whole, layout=window(whole.layout, axis, start, size))
-        start = start + size
-
-
-def window(layout: Layout, axis: int, start: Size, size: Size) -> Layout:
-    """The layout of `size` entries of `axis` from `start` on.
-
-    >>> window(contiguous((4, 3)), 0, 1, 2)
-    Layout(shape=(2, 3), strides=(3, 1), offset=3)
-    """
-    shape = tuple(size if a == axis else n for a, n in enumerate(layout.shape))
-    return Layout(shape, layout.strides, layout.offset + start * layout.strides[axis])
-
-
-def _fresh(graph: Graph) -> set[int]:
-    """The values that are made by an op of their own, not inputs, constants or views."""
-    position = len(graph.inputs)
-    found: set[int] = set()
-    for node in graph.nodes:
-        if isinstance(node.op, Op) and not node.op.has(Trait.VIEW):
-            found.update(range(position, position + len(node.types)))
-        position += len(node.types)
-    return found
 
 
 def _uses(graph: Graph) -> Counter[int]:

@@ -14,8 +14,9 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
+from broadloom.fusion.destinations import window
 from broadloom.fusion.ir import Buffer, Layout
-from broadloom.fusion.lower import Lowering, window
+from broadloom.fusion.lower import Lowering
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, floordiv, ge, lt, mod, product, smax
 

@@ -1,0 +1,88 @@
+"""Where values are to be made: ahead of lowering, so that nothing is made in one place and moved to another.
+
+What goes in: a graph, the uses of its values, and the output buffers that wait for some of them. What comes out: more
+entries of the same kind - a value that is only updated into an output is made in the output's buffer from the start,
+a part of a concatenation in its place in the whole.
+
+What holds: a value gets at most one destination, of its own dtype and shape; whether it could be made there is seen
+when it is lowered, and if not, it is copied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from broadloom.dtypes import DType
+from broadloom.fusion.boxes import contiguous
+from broadloom.fusion.ir import Buffer, Layout
+from broadloom.graph.ir import Graph, Node, Order, ValueId
+from broadloom.ops.record import Op, Trait
+from broadloom.symbolic import Size
+
+UPDATES = ("slice_update", "scatter")  # ops whose result is their first operand, changed in places
+Destinations = dict[ValueId, Buffer]
+NewBuffer = Callable[[DType, Layout], Buffer]
+
+
+def reserve(
+    graph: Graph, orders: Sequence[Order], uses: Counter[int], destinations: Destinations, new: NewBuffer
+) -> None:
+    """Add destinations, from the end of the graph to its beginning; `new` makes a workspace buffer."""
+    types = graph.types
+    fresh = _fresh(graph)
+    value = len(types)
+    for node in reversed(graph.nodes):
+        value -= len(node.types)
+        if not isinstance(node.op, Op):
+            continue
+        result = ValueId(value)
+        if node.op.name in UPDATES and result in destinations:
+            operand = node.inputs[0]
+            # A value that is written into itself is read on the way.
+            once = uses[operand] == 1 and operand not in node.inputs[1:]
+            if once and operand not in destinations and types[operand] == node.types[0]:
+                destinations[operand] = destinations[result]
+        elif node.op.name == "concat":
+            parts = [v for v in node.inputs if v in fresh and node.inputs.count(v) == 1 and v not in destinations]
+            if any(types[v].ndim == node.types[0].ndim for v in parts):
+                if result not in destinations:
+                    destinations[result] = new(node.types[0].dtype, contiguous(node.types[0].shape, orders[result]))
+                _reserve_parts(graph, node, parts, destinations[result], destinations)
+
+
+def _reserve_parts(
+    graph: Graph, node: Node, parts: Sequence[ValueId], whole: Buffer, destinations: Destinations
+) -> None:
+    """Give each of `parts` that is stored as it is its place in the concatenation's buffer."""
+    t, axis = node.types[0], node.attributes["axis"] + node.types[0].ndim
+    start: Size = 0
+    for v in node.inputs:
+        given = graph.types[v].shape
+        size = given[axis - t.ndim]
+        shape = tuple(size if a == axis else n for a, n in enumerate(t.shape))
+        if v in parts and given == shape:
+            destinations[v] = replace(whole, layout=window(whole.layout, axis, start, size))
+        start = start + size
+
+
+def window(layout: Layout, axis: int, start: Size, size: Size) -> Layout:
+    """The layout of `size` entries of `axis` from `start` on.
+
+    >>> window(contiguous((4, 3)), 0, 1, 2)
+    Layout(shape=(2, 3), strides=(3, 1), offset=3)
+    """
+    shape = tuple(size if a == axis else n for a, n in enumerate(layout.shape))
+    return Layout(shape, layout.strides, layout.offset + start * layout.strides[axis])
+
+
+def _fresh(graph: Graph) -> set[int]:
+    """The values that are made by an op of their own, not inputs, constants or views."""
+    position = len(graph.inputs)
+    found: set[int] = set()
+    for node in graph.nodes:
+        if isinstance(node.op, Op) and not node.op.has(Trait.VIEW):
+            found.update(range(position, position + len(node.types)))
+        position += len(node.types)
+    return found
