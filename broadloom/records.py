@@ -69,8 +69,10 @@ else:
             if f.init:
                 default = "" if not has_default else " = _missing" if made else f" = _default{k}"
                 (by_keyword if f.kw_only else by_position).append(f.name + default)
+            elif not has_default:
+                continue  # `__post_init__` sets it
             elif not made:
-                continue  # a default of its own stays in the class; without one, `__post_init__` sets the field
+                value = f"_default{k}"
             lines.append(f"_set(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
         if hasattr(cls, "__post_init__"):
             lines.append("self.__post_init__()")

@@ -42,6 +42,7 @@ def classes(dataclass: Callable[..., Any], options: dict[str, bool]) -> tuple[ty
         z: list[int] = field(default_factory=list)
         note: str = field(default="", compare=False, repr=False)
         total: int = field(init=False)
+        memo: object = field(default=None, init=False, compare=False)
 
         def __post_init__(self) -> None:
             object.__setattr__(self, "total", self.x + len(self.y))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.dtypes import DType
-from broadloom.fusion.handlers import Recording, accesses, operands_of, replay
+from broadloom.fusion.handlers import Recording, accesses, facts_of, operands_of, replay
 from broadloom.fusion.ir import (
     Accumulated,
     Body,
@@ -122,7 +122,12 @@ def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer
 def _uses(step: Kernel | Extern) -> set[str]:
     if isinstance(step, Extern):
         return {r.buffer for r in (*step.operands, *step.results)}
-    return {a.buffer for stage in step.stages for a in accesses(stage.body)}
+    return {b for stage in step.stages for b in _buffers(stage)}
+
+
+def _buffers(stage: Stage) -> frozenset[str]:
+    facts = facts_of(stage.body)
+    return facts.loaded | facts.stored
 
 
 def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
@@ -151,6 +156,8 @@ def _follows(kernel: Kernel, old: str, new: str, dtype: DType) -> bool:
         return False
     first_store: int | None = None
     for position, stage in enumerate(kernel.stages):
+        if not {old, new} & _buffers(stage):
+            continue
         found = accesses(stage.body)
         stores = {a.index for a in found if a.buffer == new and a.mode != "load"}
         loads = {a.index for a in found if a.buffer == old and a.mode == "load"}
@@ -181,6 +188,8 @@ def _apart(stages: Sequence[Stage], old: str, new: str) -> bool:
 
 def _elements(stage: Stage, buffer: str, mode: str) -> Iterator[tuple[tuple[Size, ...], Size]]:
     """The accesses of a stage to a buffer, as the extents of its loops and an index with variables of fixed names."""
+    if buffer not in _buffers(stage):
+        return
     loops = stage.loops
     fixed = {x.variable: Symbol(f"at{k}", x.variable.lo, x.variable.hi) for k, x in enumerate(loops)}
     extents = tuple(substitute(x.extent, fixed) for x in loops)
@@ -205,7 +214,9 @@ def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:
         return step
     stages = []
     for stage in step.stages:
-        recording = Recording()
-        replay(stage.body, recording, buffers={old: new})
-        stages.append(replace(stage, body=recording.body()))
+        if old in _buffers(stage):
+            recording = Recording()
+            replay(stage.body, recording, buffers={old: new})
+            stage = replace(stage, body=recording.body())
+        stages.append(stage)
     return replace(step, stages=tuple(stages))

@@ -204,36 +204,72 @@ class Access:
     mode: str  # "load", "set", "add"
 
 
-def instructions_of(body: Body) -> list[Instruction]:
-    """All instructions, those of masked bodies after the one that holds them."""
-    result: list[Instruction] = []
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the scheduler asks of a body again and again: all instructions, those of masked bodies after the one that
+    holds them; loads and stores, in order; buffers loaded (an "add" loads too) and stored; how many `Compute`
+    instructions there are; whether one is a run-time check."""
+
+    instructions: tuple[Instruction, ...]
+    accesses: tuple[Access, ...]
+    loaded: frozenset[str]
+    stored: frozenset[str]
+    ops: int
+    raises: bool
+
+
+def facts_of(body: Body) -> Facts:
+    """The facts of a body, found out once."""
+    known = body.facts
+    if not isinstance(known, Facts):
+        known = _facts(body)
+        object.__setattr__(body, "facts", known)
+    return known
+
+
+def _facts(body: Body) -> Facts:
+    instructions: list[Instruction] = []
+    found: list[Access] = []
+    ops, raises = 0, False
     for instruction in body.instructions:
-        result.append(instruction)
-        if isinstance(instruction, Masked):
-            result.extend(instructions_of(instruction.body))
-    return result
-
-
-def accesses(body: Body) -> list[Access]:
-    """Loads and stores of a body, in order."""
-    found = []
-    for instruction in instructions_of(body):
+        instructions.append(instruction)
         match instruction:
+            case Compute():
+                ops += 1
             case Load(buffer, index, dtype):
                 found.append(Access(buffer, index, dtype, "load"))
             case Store(buffer, index, _, mode):
                 found.append(Access(buffer, index, None, mode))
-    return found
+            case Indirect(_, _, _, site):
+                raises = raises or site >= 0
+            case Masked(_, masked, _, _, _):
+                inner = facts_of(masked)
+                instructions += inner.instructions
+                found += inner.accesses
+                ops, raises = ops + inner.ops, raises or inner.raises
+    loaded = frozenset(a.buffer for a in found if a.mode != "set")
+    stored = frozenset(a.buffer for a in found if a.mode != "load")
+    return Facts(tuple(instructions), tuple(found), loaded, stored, ops, raises)
+
+
+def instructions_of(body: Body) -> tuple[Instruction, ...]:
+    """All instructions, those of masked bodies after the one that holds them."""
+    return facts_of(body).instructions
+
+
+def accesses(body: Body) -> tuple[Access, ...]:
+    """Loads and stores of a body, in order."""
+    return facts_of(body).accesses
 
 
 def count_ops(body: Body) -> int:
     """How many `Compute` instructions a body holds."""
-    return sum(isinstance(i, Compute) for i in instructions_of(body))
+    return facts_of(body).ops
 
 
 def may_raise(body: Body) -> bool:
     """Whether the body holds a run-time check."""
-    return any(isinstance(i, Indirect) and i.site >= 0 for i in instructions_of(body))
+    return facts_of(body).raises
 
 
 def operands_of(instruction: Instruction) -> tuple[Operand, ...]:

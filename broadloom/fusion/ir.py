@@ -158,10 +158,12 @@ Instruction = Load | Store | Literalv | IndexValue | Compute | Indirect | Reduce
 @dataclass(frozen=True, slots=True)
 class Body:
     """Recorded instructions, in order. Within a `Masked` body, operand k counts through the enclosing body first:
-    ids below `base` are the enclosing body's, `base` is where this body's own ids begin."""
+    ids below `base` are the enclosing body's, `base` is where this body's own ids begin. `facts` keeps what
+    `handlers.facts_of` found out, which follows from the instructions and is no part of equality."""
 
     instructions: tuple[Instruction, ...]
     base: int = 0
+    facts: object = field(default=None, init=False, compare=False, repr=False)
 
 
 # ---- operations -------------------------------------------------------------------------------------------------

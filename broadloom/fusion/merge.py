@@ -12,7 +12,16 @@ from dataclasses import replace
 from itertools import islice, permutations
 
 from broadloom.dtypes import DType
-from broadloom.fusion.handlers import Access, Recording, accesses, count_ops, instructions_of, may_raise, replay
+from broadloom.fusion.handlers import (
+    Access,
+    Recording,
+    accesses,
+    count_ops,
+    facts_of,
+    instructions_of,
+    may_raise,
+    replay,
+)
 from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, product, substitute
@@ -245,6 +254,8 @@ def _used_accumulators(body: Body) -> set[str]:
 
 def _side_by_side(first: Body, second: Body, dtypes: Mapping[str, DType]) -> bool:
     """Whether both bodies may run in one iteration: what one stores, the other uses at the same element only."""
+    if not _touches(first, second):
+        return True
     for x in accesses(first):
         for y in accesses(second):
             if x.buffer != y.buffer or x.mode == y.mode == "load":
@@ -256,6 +267,5 @@ def _side_by_side(first: Body, second: Body, dtypes: Mapping[str, DType]) -> boo
 
 def _touches(first: Body, second: Body) -> bool:
     """Whether the bodies share a buffer that one of them stores."""
-    one, two = accesses(first), accesses(second)
-    stored = {x.buffer for x in one if x.mode != "load"}, {x.buffer for x in two if x.mode != "load"}
-    return bool(stored[0] & {x.buffer for x in two} or stored[1] & {x.buffer for x in one})
+    one, two = facts_of(first), facts_of(second)
+    return bool(one.stored & (two.loaded | two.stored) or two.stored & one.loaded)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
-from broadloom.fusion.handlers import accesses, instructions_of, may_raise, without_dead
+from broadloom.fusion.handlers import accesses, facts_of, instructions_of, without_dead
 from broadloom.fusion.ir import Accumulated, Extern, Kernel, Program, Reduce, Running
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
@@ -120,10 +120,10 @@ def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
     if isinstance(step, Extern):
         stored = {r.buffer for r in step.results}
         return {r.buffer for r in step.operands} | stored, stored, step.site >= 0
-    found = [x for stage in step.stages for x in accesses(stage.body)]
-    loaded = {x.buffer for x in found if x.mode != "set"}
-    stored = {x.buffer for x in found if x.mode != "load"}
-    return loaded, stored, any(may_raise(s.body) for s in step.stages)
+    found = [facts_of(stage.body) for stage in step.stages]
+    loaded = {b for f in found for b in f.loaded}
+    stored = {b for f in found for b in f.stored}
+    return loaded, stored, any(f.raises for f in found)
 
 
 def _depends(later: Kernel | Extern, earlier: Kernel | Extern) -> bool:

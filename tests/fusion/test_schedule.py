@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from broadloom.dtypes import float32
+from broadloom.fusion import handlers
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
 from broadloom.fusion.ir import Compute, Store
@@ -235,3 +236,23 @@ def test_update_of_nearly_all_copies_the_frame_alone(shape):
     found = kernels(graph_of(f, shape))
     loops = [[str(loop.extent) for loop in k.outer] for k in found if "copy" in k.origins]
     assert not [extents for extents in loops if extents in (["1000000"], ["s0**2"], ["s0", "s0"])]
+
+
+def test_the_facts_of_a_body_are_found_out_once(monkeypatch):
+    """Scheduling looks at each body that arises, not at all bodies at each step."""
+    counted = []
+    found = handlers._facts
+    monkeypatch.setattr(handlers, "_facts", lambda body: counted.append(1) or found(body))
+
+    def count(length):
+        def f(b, x):
+            for _ in range(length):
+                x = b.call("subtract", x, b.call("max", x, axes=(-1,), keepdims=True))
+            return x
+
+        counted.clear()
+        scheduled(graph_of(f, (1000,)))
+        return len(counted)
+
+    short, long = count(10), count(20)
+    assert long < 2.3 * short, (short, long)
