@@ -34,7 +34,12 @@ def check(op: Op, attrs: Mapping[str, Any], operands: Sequence[Array], got: tupl
     """Raises `AssertionError` where the contract is broken."""
     with np.errstate(all="ignore"):
         returned = op.reference(*operands, **attrs)
-    expected = returned if isinstance(returned, tuple) else (returned,)
+        _check(op, attrs, operands, got, returned if isinstance(returned, tuple) else (returned,))
+
+
+def _check(
+    op: Op, attrs: Mapping[str, Any], operands: Sequence[Array], got: tuple[Array, ...], expected: tuple[Array, ...]
+) -> None:
     for a, b in zip(got, expected, strict=True):
         assert a.dtype == b.dtype, f"dtype {a.dtype} instead of {b.dtype}"
         assert a.shape == b.shape, f"shape {a.shape} instead of {b.shape}"

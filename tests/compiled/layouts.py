@@ -70,10 +70,10 @@ def arranged(array: Array, layout: Layout, loop_rank: int, rng: np.random.Genera
 
 
 def _room(shape: Sequence[int], dtype: np.dtype[Any], aligned: bool, rng: np.random.Generator) -> Array:
-    """Memory of any content; one byte beside its natural place unless aligned."""
+    """Memory of any content, aligned as the dtype asks for and no more; one byte beside that unless aligned."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    start = 0 if aligned else 1
-    memory = np.empty(size + 64, np.uint8)
+    start = (0 if aligned else 1) + dtype.alignment * int(rng.integers(8))
+    memory = np.empty(size + 160, np.uint8)
     memory[:] = 1 if dtype.kind == "b" else 0xA5
     start += -memory.ctypes.data % 16
     return np.ndarray(tuple(shape), dtype, memory.data, start)
