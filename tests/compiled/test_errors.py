@@ -17,6 +17,7 @@ from tests.compiled.layouts import LAYOUTS, Array, Layout, LayoutClass, arranged
 from tests.compiled.modules import Call, Module, calls_of, compiled, plan
 
 LOOPS = ((3,), (3,))
+pytestmark = pytest.mark.every_python
 
 
 def module_of(call: Call, layout: LayoutClass, symbolic: bool, rng: np.random.Generator) -> Module:

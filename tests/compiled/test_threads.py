@@ -59,7 +59,11 @@ def arrays_of(placed: Placed, shape: tuple[int, int], rng: np.random.Generator) 
     return list(operands(replace(sample, low=None, high=None), placed.call.dtypes, rng, (loop, loop), edges=False))
 
 
-@pytest.mark.parametrize("dtype", [bool_, int8, int64, float16, float32, float64, complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [bool_, int8, int64, float16, pytest.param(float32, marks=pytest.mark.every_python), float64, complex64],
+    ids=str,
+)
 def test_bits_do_not_depend_on_the_number_of_threads(
     dtype: DType, request: pytest.FixtureRequest, rng: np.random.Generator
 ) -> None:

@@ -30,6 +30,7 @@ def compiled_and_checked(function, *arguments, **tolerance):
     return compiled.report()
 
 
+@pytest.mark.every_python
 def test_black_scholes_is_one_kernel_without_a_buffer(example):
     module = example("black_scholes")
     report = compiled_and_checked(module.price, *module.options(10_000), rtol=1e-10, atol=1e-11)
@@ -58,6 +59,7 @@ def test_image_pipeline_is_three_kernels_and_one_power_a_pixel(example, name):
     assert len(report.allocations) == 1
 
 
+@pytest.mark.every_python
 def test_heat_steps_are_numpys_to_the_bit(example):
     module = example("heat")
     report = compiled_and_checked(module.advance, module.plate(64), rtol=0, atol=0)
