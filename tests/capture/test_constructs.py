@@ -697,6 +697,7 @@ def numpy_idioms(x):
     return x.sum() / len(x), x.astype(int), np.linalg.norm([3, 4, 12]), np.linspace(0, 2, 5)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in scalar add")
 @pytest.mark.parametrize(("fn", "make"), CASES, ids=[f.__name__ for f, _ in CASES])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "symbolic"])
 def test_construct(harness, fn, make, dynamic) -> None:

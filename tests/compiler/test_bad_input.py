@@ -63,7 +63,7 @@ def broadloom(*arguments, folder=None, **variables):
         np.zeros(3, [("a", "f4"), ("b", "i4")]),
         np.array(["2020-01-01"], "M8[D]"),
         np.ma.masked_array([1.0, 2.0], [True, False]),
-        np.matrix([[1.0, 2.0]]),
+        np.array([[1.0, 2.0]]).view(np.matrix),
     ],
     ids=lambda x: f"{type(x).__name__}-{x.dtype}",
 )

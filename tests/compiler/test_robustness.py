@@ -71,6 +71,7 @@ def test_large_kernels_from_two_threads_at_once():
     assert not wrong
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # that a fork goes well is the point
 def test_fork_between_parallel_calls():
     compiled = bl.compile(lambda x: (np.exp(x) * 2).sum(), fullgraph=True)
     x = np.linspace(0, 1, 500_000)

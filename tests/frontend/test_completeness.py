@@ -11,8 +11,6 @@ from broadloom.frontend import ATTRIBUTES, FUNCTIONS, METHODS, REFUSED, REFUSED_
 from broadloom.frontend.table import UFUNCS
 from tests.frontend.harness import Namespace, record
 
-CLASSES = (np.ndarray, np.memmap, np.matrix, np.recarray, np.record, np.char.chararray, np.poly1d, np.vectorize)
-
 
 def public(module: types.ModuleType) -> dict[str, object]:
     found = {}
