@@ -1,8 +1,8 @@
 """Cheaper arithmetic of equal value: division by a power of two, small whole powers.
 
 What holds: x / 2**k is x * 2**-k to the bit wherever 2**-k is a normal number. A small whole power is a product:
-float32 squares, cubes and fourth powers through float64, which rounds once; float64 squares and cubes, within 2 ULP,
-the bound that docs/math.md gives for pow. Infinities, nans and signed zeros come out as pow gives them.
+float32 squares, cubes and fourth powers through float64, which rounds once; float64 squares, which round once, and
+cubes, within the 2 ULP that docs/math.md gives for them. Infinities, nans and signed zeros come out as pow gives them.
 """
 
 from __future__ import annotations
