@@ -7,7 +7,7 @@ NumPy's exact lengths and values: `arange` is start + i*delta with NumPy's delta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,18 +49,24 @@ def filled(r: Recorder, shape: object, value: object, dtype: DType, order: objec
     return r.copy(shapes.expand(r, number, sizes), kind)
 
 
-def np_zeros(
-    r: Recorder, shape: object, dtype: object = None, order: object = "C", *, device: object = None, like: object = None
-) -> ArrayHandle:
-    """`numpy.zeros`."""
-    return filled(r, shape, 0, known_dtype(dtype), order)
+def _all(value: int) -> Callable[..., ArrayHandle]:
+    """`numpy.zeros` or `numpy.ones`."""
+
+    def run(
+        r: Recorder,
+        shape: object,
+        dtype: object = None,
+        order: object = "C",
+        *,
+        device: object = None,
+        like: object = None,
+    ) -> ArrayHandle:
+        return filled(r, shape, value, known_dtype(dtype), order)
+
+    return run
 
 
-def np_ones(
-    r: Recorder, shape: object, dtype: object = None, order: object = "C", *, device: object = None, like: object = None
-) -> ArrayHandle:
-    """`numpy.ones`."""
-    return filled(r, shape, 1, known_dtype(dtype), order)
+np_zeros, np_ones = _all(0), _all(1)
 
 
 def np_full(
@@ -98,32 +104,25 @@ def full_like(r: Recorder, a: object, value: object, dtype: object, order: objec
     return result
 
 
-def np_zeros_like(
-    r: Recorder,
-    a: object,
-    dtype: object = None,
-    order: object = "K",
-    subok: bool = True,
-    shape: object = None,
-    *,
-    device: object = None,
-) -> ArrayHandle:
-    """`numpy.zeros_like`."""
-    return full_like(r, a, 0, dtype, order, shape)
+def _all_like(value: int) -> Callable[..., ArrayHandle]:
+    """`numpy.zeros_like` or `numpy.ones_like`."""
+
+    def run(
+        r: Recorder,
+        a: object,
+        dtype: object = None,
+        order: object = "K",
+        subok: bool = True,
+        shape: object = None,
+        *,
+        device: object = None,
+    ) -> ArrayHandle:
+        return full_like(r, a, value, dtype, order, shape)
+
+    return run
 
 
-def np_ones_like(
-    r: Recorder,
-    a: object,
-    dtype: object = None,
-    order: object = "K",
-    subok: bool = True,
-    shape: object = None,
-    *,
-    device: object = None,
-) -> ArrayHandle:
-    """`numpy.ones_like`."""
-    return full_like(r, a, 1, dtype, order, shape)
+np_zeros_like, np_ones_like = _all_like(0), _all_like(1)
 
 
 def np_full_like(

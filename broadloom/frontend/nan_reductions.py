@@ -20,6 +20,7 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.reductions import (
     NO_VALUE,
+    constant_degrees,
     is_given,
     np_all,
     np_max,
@@ -141,9 +142,7 @@ def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
             return spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
         if (where is not NO_VALUE and where is not True) or dtype is not None:
             raise Unsupported(f"np.nan{op} with where= or dtype=", f"use np.{op}(..., where=~np.isnan(x))")
-        degrees = ddof if correction is NO_VALUE else correction
-        if not isinstance(degrees, (int, float)):
-            raise Unsupported(f"np.nan{op} with ddof that is not a constant number", "give a constant ddof")
+        degrees = constant_degrees(f"nan{op}", ddof, correction)
         present = call(r, "logical_not", call(r, "isnan", x))
         axes = shapes.axes_from_end(axis, x.ndim)
         result = spread_of_selected(r, op, x, axis, axes, degrees, keepdims, present, mean)

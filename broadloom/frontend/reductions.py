@@ -234,38 +234,36 @@ def np_mean(
     return deliver(r, cast(r, result, final), target, casting="unsafe")
 
 
-def np_var(
-    r: Recorder,
-    a: object,
-    axis: object = None,
-    dtype: object = None,
-    out: object = None,
-    ddof: object = 0,
-    keepdims: object = NO_VALUE,
-    *,
-    where: object = NO_VALUE,
-    mean: object = NO_VALUE,
-    correction: object = NO_VALUE,
-) -> ArrayHandle:
-    """`numpy.var`."""
-    return spread(r, "var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+def _spread(op: str) -> Callable[..., ArrayHandle]:
+    """`numpy.var` or `numpy.std`."""
+
+    def run(
+        r: Recorder,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
+        out: object = None,
+        ddof: object = 0,
+        keepdims: object = NO_VALUE,
+        *,
+        where: object = NO_VALUE,
+        mean: object = NO_VALUE,
+        correction: object = NO_VALUE,
+    ) -> ArrayHandle:
+        return spread(r, op, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+    return run
 
 
-def np_std(
-    r: Recorder,
-    a: object,
-    axis: object = None,
-    dtype: object = None,
-    out: object = None,
-    ddof: object = 0,
-    keepdims: object = NO_VALUE,
-    *,
-    where: object = NO_VALUE,
-    mean: object = NO_VALUE,
-    correction: object = NO_VALUE,
-) -> ArrayHandle:
-    """`numpy.std`."""
-    return spread(r, "std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+np_var, np_std = _spread("var"), _spread("std")
+
+
+def constant_degrees(op: str, ddof: object, correction: object) -> int | float:
+    """The degrees of freedom taken off, from whichever of the two arguments was given."""
+    degrees = ddof if correction is NO_VALUE else correction
+    if not isinstance(degrees, (int, float)):
+        raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
+    return degrees
 
 
 def spread(
@@ -287,9 +285,7 @@ def spread(
     if computed.kind in "bui":
         raise Unsupported(f"np.{op} with an integer dtype=", "leave dtype out or give a float dtype")
     final = final.real if dtype is None else final
-    degrees = ddof if correction is NO_VALUE else correction
-    if not isinstance(degrees, (int, float)):
-        raise Unsupported(f"np.{op} with ddof that is not a constant number", "give a constant ddof")
+    degrees = constant_degrees(op, ddof, correction)
     x = cast(r, x, computed)
     if is_given(mean) or (where is not NO_VALUE and where is not True) or not axes:
         result = spread_of_selected(r, op, x, axis, axes, degrees, keepdims, where, mean)
