@@ -47,8 +47,10 @@ def _sorted(kernel: Kernel) -> tuple[Loop, ...]:
 
 def _sorted_stage(stage: Stage) -> tuple[Loop, ...]:
     """A stage's loops likewise, unless its iterations have an order: cumulative ops, first extremum, checks."""
-    ordered = stage.sequential or may_raise(stage.body) or any(
-        isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body)
+    ordered = (
+        stage.sequential
+        or may_raise(stage.body)
+        or any(isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body))
     )
     return stage.loops if ordered else _by_step(stage.loops, [stage.body])
 
