@@ -19,8 +19,10 @@ from broadloom.runtime.context import ArrayRecord
 from broadloom.runtime.results import result_array
 from broadloom.runtime.spec import EntryInput, EntrySpec
 
-_PLAN = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-_RUN = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+# The types of a module's functions, made once: a type for each call would cost more than the call.
+_PLAN = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_RUN_HOLDING = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_RUN_RELEASING = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def holds(spec: EntrySpec, frame: Frame) -> bool:
@@ -43,8 +45,7 @@ def execute(spec: EntrySpec, frame: Frame) -> Any:
     ctx = native.new_context(spec.threads)
     elements = sum(x.size for x in (*values, *outputs))
     releases = spec.release_elements is not None and elements >= spec.release_elements
-    kind = ctypes.CFUNCTYPE if releases else ctypes.PYFUNCTYPE
-    run = kind(*_RUN)(spec.library.address(spec.run))
+    run = (_RUN_RELEASING if releases else _RUN_HOLDING)(spec.library.address(spec.run))
     code = run(ctypes.addressof(ctx), inputs.address, filled.address)
     if code:
         raise context.exception(spec.sites, code, ctx.site, list(ctx.payload))
@@ -78,7 +79,7 @@ def _planned_shapes(spec: EntrySpec, inputs: _Records) -> list[tuple[int, ...]]:
     for record, output, room in zip(records, spec.outputs, lengths, strict=False):
         start = ctypes.addressof(room)
         record.ndim, record.shape, record.strides = output.ndim, start, start + 8 * output.ndim
-    plan = ctypes.PYFUNCTYPE(*_PLAN)(spec.library.address(spec.plan))
+    plan = _PLAN(spec.library.address(spec.plan))
     code = plan(inputs.address, ctypes.addressof(records))
     if code:
         raise plan_failure(spec, code)

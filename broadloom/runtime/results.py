@@ -56,14 +56,19 @@ def result_array(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int,
         _set_handler()(before)
 
 
+@cache
+def _new_from_descr() -> Any:
+    kind = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int,
+        ctypes.c_void_p,
+    )  # fmt: skip
+    return kind(numpy_api()["PyArray_NewFromDescr"])
+
+
 def _new_array(shape: tuple[int, ...], dtype: np.dtype[Any], strides: list[int]) -> np.ndarray[Any, Any]:
     sizes = ctypes.c_ssize_t * len(shape)
     _keep(dtype)  # the call takes over one reference to the dtype
-    make = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int,
-        ctypes.c_void_p,
-    )(numpy_api()["PyArray_NewFromDescr"])  # fmt: skip
-    array: np.ndarray[Any, Any] = make(
+    array: np.ndarray[Any, Any] = _new_from_descr()(
         numpy_api()["PyArray_Type"], dtype, len(shape), sizes(*shape), sizes(*strides), None, 0, None
     )
     return array

@@ -95,6 +95,19 @@ def test_a_call_is_served(form):
     assert entry.hits(spec) == 3
 
 
+def test_a_call_defines_no_types(monkeypatch):
+    """The types of native functions are made once: making them costs more than a call."""
+    entry = make(False, plain, axpy_spec())
+    entry.call(x3, y3, 0.5)
+
+    def refuse(*types):
+        raise AssertionError("a type was made during a call")
+
+    monkeypatch.setattr(ctypes, "PYFUNCTYPE", refuse)
+    monkeypatch.setattr(ctypes, "CFUNCTYPE", refuse)
+    assert entry.call(x3, y3, 0.5).tolist() == [6, 12, 18]
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs"),
     [
