@@ -31,9 +31,10 @@ class RemoveNoOps:
 
     def run(self, graph: Graph, context: PassContext) -> Graph:
         made: dict[ValueId, _Made] = {}
+        stay = _updates_that_stay(graph)
 
         def rule(b: GraphBuilder, node: Node, operands: tuple[ValueId, ...]) -> tuple[ValueId, ...] | None:
-            replaced = _Call(b, made, graph.constants, node, operands).simplified()
+            replaced = _Call(b, made, graph.constants, stay, node, operands).simplified()
             if replaced is not None:
                 return (replaced,)
             made[ValueId(b.count)] = _Made(node.op, operands, node.attributes)
@@ -62,6 +63,7 @@ class _Call:
     builder: GraphBuilder
     made: dict[ValueId, _Made]
     constants: Mapping[str, np.ndarray]
+    stay: frozenset[ValueId]
     node: Node
     operands: tuple[ValueId, ...]
 
@@ -257,7 +259,36 @@ def _one_to_one(attrs: Mapping[str, Any]) -> bool:
     return all(isinstance(step, int) and step != 0 for step in attrs["steps"])
 
 
+def _updates_that_stay(graph: Graph) -> frozenset[ValueId]:
+    """Updated arrays that are needed as they are, and hold the only copy of what was written into them: reading that
+    back from the array costs nothing, while a second use of the value would give it memory of its own."""
+    uses: dict[ValueId, list[Node | None]] = {
+        v: [None] for v in (*(o.value for o in graph.outputs), *(w.value for w in graph.writes))
+    }
+    for node in graph.nodes:
+        for i in node.inputs:
+            uses.setdefault(i, []).append(node)
+    found: set[ValueId] = set()
+    value = len(graph.inputs)
+    for node in graph.nodes:
+        if isinstance(node.op, Op) and node.op.name == "slice_update":
+            others = (n for n in uses.get(ValueId(value), ()) if n is None or not _reads_back(n, node))
+            written = node.inputs[1]
+            alone = written >= len(graph.inputs) and len(uses[written]) == 1  # an input has memory already
+            scalar = all(n == 1 for n in node.attributes["sizes"])
+            if alone and not scalar and any(True for _ in others):
+                found.add(ValueId(value))
+        value += len(node.types)
+    return frozenset(found)
+
+
+def _reads_back(node: Node, update: Node) -> bool:
+    return isinstance(node.op, Op) and node.op.name == "slice" and node.attributes == update.attributes
+
+
 def _read_what_was_written(c: _Call) -> ValueId | None:
+    if c.node.inputs[0] in c.stay:
+        return None
     inner = c.inner("slice_update")
     if inner is None or inner.attrs != c.attrs or not _one_to_one(c.attrs):
         return None

@@ -66,6 +66,17 @@ def test_heat_steps_are_numpys_to_the_bit(example):
     assert len(report.kernels) <= 2 * module.STEPS
 
 
+def test_a_heat_step_stores_each_element_once(example):
+    """Per step one kernel over the interior, which reads the field before it and writes the field after it."""
+    heat = example("heat")
+    compiled = bl.compile(heat.advance)
+    compiled(heat.plate(300))
+    steps = [k for k in compiled.report().kernels if "multiply" in k.ops]
+    assert len(steps) == heat.STEPS
+    assert all(len([b for b in k.loads if b != "in1"]) == 1 for k in steps[1:]), steps
+    assert all(len(k.stores) == 1 for k in steps[1:]), steps
+
+
 def test_kmeans_step(example):
     module = example("kmeans")
     points, centres = module.digits()
