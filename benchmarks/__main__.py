@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import first_call, peers, timing
+from benchmarks.targets import FirstCall, Target, targets
 from benchmarks.timing import Time
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -82,18 +83,32 @@ def show_workloads(console: Console, results: dict[str, dict[str, Time | str]], 
         console.print(f"not run: {failure}")
 
 
-def show_compile_times(console: Console) -> list[dict[str, object]]:
+def show_first_calls(console: Console) -> list[FirstCall]:
     table = Table(title="First call in a new process, 1000 elements")
-    for column in ("elementwise ops", "import", "empty cache", "warm cache", "second call"):
+    table.add_column("elementwise ops")
+    for column in ("import", "empty cache", "warm cache", "second call"):
         table.add_column(column, justify="right")
-    rows: list[dict[str, object]] = []
-    for count in first_call.CHAINS:
-        cold, warm = first_call.cold_and_warm(count)
-        rows.append({"ops": count, "cold": cold, "warm": warm})
+    found: list[FirstCall] = []
+    for kind, count in first_call.SIZES:
+        with console.status(f"{count} ops: {kind}"):
+            cold, warm = first_call.cold_and_warm(kind, count)
+        found.append(FirstCall(kind, count, cold, warm))
         shown = (cold["import"], cold["first"], warm["first"], warm["second"])
-        table.add_row(str(count), *(show_time(s) for s in shown))
+        table.add_row(f"{count}: {kind}", *(show_time(s) for s in shown))
     console.print(table)
-    return rows
+    return found
+
+
+def show_targets(console: Console, promised: list[Target]) -> None:
+    table = Table(title="Promises")
+    for column, side in (("what", "left"), ("promised", "right"), ("measured", "right"), ("kept", "left")):
+        table.add_column(column, justify=side)  # type: ignore[arg-type]  # rich's own names
+    for t in promised:
+        bound = "at least" if t.least else "at most"
+        table.add_row(
+            t.what, f"{bound} {t.allowed:g} {t.unit}", f"{t.measured:.3g} {t.unit}", "yes" if t.holds else "NO"
+        )
+    console.print(table)
 
 
 def main() -> None:
@@ -118,14 +133,19 @@ def main() -> None:
             with console.status(workload.what):
                 results[workload.name] = run_workload(workload, names, options.budget)
     show_workloads(console, results, names)
-    compile_times = [] if options.only else show_compile_times(console)
+    first_calls = [] if options.only else show_first_calls(console)
+    promised = list(targets(results, first_calls))
+    show_targets(console, promised)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     kept = {
         w: {n: dataclasses.asdict(t) if isinstance(t, Time) else t for n, t in r.items()} for w, r in results.items()
     }
     machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
-    path.write_text(json.dumps({**machine, "workloads": kept, "compile": compile_times}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({**machine, "workloads": kept, "compile": [dataclasses.asdict(f) for f in first_calls]}, indent=1)
+        + "\n"
+    )
     console.print(f"kept in {path.relative_to(first_call.ROOT)}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,11 @@ def photograph(scale: float) -> tuple[np.ndarray, ...]:
     return (_rng().integers(0, 256, (_size(1080, scale), _size(1920, scale), 3), dtype=np.uint8),)
 
 
+def shipped_photograph(name: str, scale: float) -> tuple[np.ndarray, ...]:
+    (photo,) = (p for n, p in image_pipeline.photographs().items() if n == name)
+    return (photo[: _size(photo.shape[0], scale)],)
+
+
 WORKLOADS: tuple[Workload, ...] = (
     Workload("tiny", "sin(x)*y + x, 10 elements", tiny, lambda s: (_normal(10), _normal(10))),
     Workload("gelu-small", "tanh-gelu, 1e4 float32", gelu, lambda s: (_normal(_size(10_000, s)),)),
@@ -124,6 +130,15 @@ WORKLOADS: tuple[Workload, ...] = (
         "calls and puts of 1e6 options, float64",
         lambda xp: black_scholes.price,
         lambda s: black_scholes.options(_size(1_000_000, s)),
+    ),
+    *(
+        Workload(
+            f"image-{name}",
+            "scikit-learn's photograph: tone, blur, sharpen",
+            lambda xp: image_pipeline.enhance,
+            partial(shipped_photograph, name),
+        )
+        for name in ("china", "flower")
     ),
     Workload("image", "1080x1920x3 uint8: tone, blur, sharpen", lambda xp: image_pipeline.enhance, photograph),
     Workload("softmax", "softmax over the last axis, 4096x1024", softmax, lambda s: (_normal(_size(4096, s), 1024),)),

@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks import first_call, timing
 from benchmarks.__main__ import close
+from benchmarks.targets import FirstCall, targets
+from benchmarks.timing import Time
 from benchmarks.workloads import WORKLOADS, Workload
 
 
@@ -20,9 +22,32 @@ def test_workloads_run(workload: Workload) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(arguments, again, strict=True))
 
 
-def test_chains_have_the_length_they_name() -> None:
-    lines = first_call.chain_source(50).splitlines()
-    assert len(lines) == 52 and len({line.split("= ")[1] for line in lines[1:-1]}) == 5
+@pytest.mark.parametrize("kind", first_call.CHAINS)
+def test_chains_have_the_length_they_name(kind: str) -> None:
+    lines = first_call.chain_source(kind, 50).splitlines()
+    assert len(lines) == 52
+    assert {line.split("= ", 1)[1] for line in lines[1:-1]} <= set(first_call.CHAINS[kind] or first_call.UNLIKE)
+    assert first_call.chain_source(kind, 50).splitlines() == lines
+
+
+def test_promises_are_judged_by_what_was_measured() -> None:
+    first = [
+        FirstCall(
+            "mixed", 10, {"numpy": 0.1, "import": 0.1, "first": 0.05}, {"numpy": 0.2, "import": 0.2, "first": 0.01}
+        ),
+        FirstCall("mixed", 1000, *[{"numpy": 1.0, "import": 1.0, "first": 1.0}] * 2),
+        FirstCall("mixed", 2000, *[{"numpy": 1.0, "import": 1.0, "first": 2.5}] * 2),
+    ]
+    times = {"black-scholes": {"numpy": Time(1, 0.3, 0.3), "broadloom": Time(1, 0.1, 0.1)}, "tiny": {"broadloom": "no"}}
+    found = {t.what: (round(t.measured, 6), t.holds) for t in targets(times, first)}
+    assert found == {
+        "import broadloom, NumPy's import included": (200, True),
+        "first call of 10 ops (mixed)": (50, True),
+        "first call of 1000 ops (mixed)": (1, True),
+        "2000 ops against 1000 (mixed)": (2.5, False),
+        "black-scholes, NumPy's time over ours": (3, False),
+    }
+    assert list(targets({}, [])) == []
 
 
 def test_steady_measures_every_call() -> None:
