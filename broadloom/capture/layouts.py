@@ -10,7 +10,6 @@ change the answer, sizes are guarded: first as "is one" or "is not one", then, i
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,16 +17,16 @@ import numpy as np
 
 from broadloom.capture.guards import layout_of
 from broadloom.capture.recipe import apply_view
+from broadloom.capture.symbolic_strides import always_contiguous, walk
 from broadloom.dtypes import DType
+from broadloom.errors import ShapeError
 from broadloom.graph.storage import ArrayHandle, Recorder, Storage
-from broadloom.graph.strides import dense_strides
+from broadloom.graph.strides import ORDINARY, dense_strides
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, eq, evaluate, free_symbols
+from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, evaluate, free_symbols
 
 Values = Mapping[Symbol, int]
-Question = Callable[[np.ndarray[Any, Any], Values], bool | None]
-OTHER_SIZES = ((7, 11, 13, 17, 19), (6, 4, 9, 10, 15), (5, 25, 3, 2, 8), (6, 6, 6, 6, 6))  # samples of sizes above one
-MAX_SYMBOLS = 4
+Question = Callable[[np.ndarray[Any, Any], Values], bool]
 
 
 class Arguments(Protocol):
@@ -48,8 +47,9 @@ class Decision:
 
     handle: ArrayHandle
     symbols: frozenset[Symbol]
-    question: Question
-    answer: bool | None
+    shape: tuple[Size, ...] | None  # of a reshape
+    fortran: bool
+    answer: bool
     version: int
     writes: int  # how many there had been before
     made: Storage | None = None
@@ -77,12 +77,9 @@ class GuardingRecorder(Recorder):
         return result
 
     def reshapes_as_view(self, handle: ArrayHandle, shape: tuple[Size, ...]) -> bool:
-        def question(x: np.ndarray[Any, Any], values: Values) -> bool | None:
-            new = tuple(evaluate(n, values) for n in shape)
-            if np.prod(new, dtype=object) != x.size:
-                return None
+        def question(x: np.ndarray[Any, Any], values: Values) -> bool:
             try:
-                np.reshape(x, new, copy=False)
+                np.reshape(x, tuple(evaluate(n, values) for n in shape), copy=False)
             except ValueError:
                 return False
             return True
@@ -90,20 +87,23 @@ class GuardingRecorder(Recorder):
         return self._decide(handle, shape, question)
 
     def contiguous(self, handle: ArrayHandle, *, fortran: bool = False) -> bool:
-        def question(x: np.ndarray[Any, Any], values: Values) -> bool | None:
+        def question(x: np.ndarray[Any, Any], values: Values) -> bool:
             return bool(x.flags.f_contiguous if fortran else x.flags.c_contiguous)
 
-        return self._decide(handle, (), question)
+        return self._decide(handle, None, question, fortran)
 
-    def _decide(self, handle: ArrayHandle, more: tuple[Size, ...], question: Question) -> bool:
+    def _decide(
+        self, handle: ArrayHandle, shape: tuple[Size, ...] | None, question: Question, fortran: bool = False
+    ) -> bool:
         env = self._arguments.env
-        sizes = (*handle.storage.type.shape, *handle.shape, *more)
+        sizes = (*handle.storage.type.shape, *handle.shape, *(shape or ()))
         symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
-        hints = {s: env.hint(s) or OTHER_SIZES[0][0] for s in symbols}  # an empty array shares nothing: ask for another
+        hints = {s: env.hint(s) or ORDINARY for s in symbols}  # an empty array shares nothing: ask for another
         answer = question(self._example(handle, hints), hints)
         if symbols or self._strided_input(handle) is not None:
-            self._decisions.append(Decision(handle, symbols, question, answer, handle.storage.version, self._writes))
-        return bool(answer)
+            version = handle.storage.version
+            self._decisions.append(Decision(handle, symbols, shape, fortran, answer, version, self._writes))
+        return answer
 
     def _strided_input(self, handle: ArrayHandle) -> int | None:
         number = handle.storage.input
@@ -149,36 +149,25 @@ class GuardingRecorder(Recorder):
             for symbol in d.symbols:
                 self._arguments.constant_int(symbol)
             return
-        env = self._arguments.env
-        free = sorted({f for s in d.symbols for f in _symbols_of(env.simplify(s))}, key=lambda s: s.name)
-        if len(free) <= MAX_SYMBOLS and self._unanimous(d, free, ones=None):
+        views = d.handle.views
+        if d.answer and not d.fortran and always_contiguous(d.handle.storage, views):
             return
-        ones = {s: env.decide(eq(s, 1), self.location) for s in free}
-        if len(free) > MAX_SYMBOLS or not self._unanimous(d, free, ones):
-            for symbol in free:
+        if self._walked(d) is not d.answer:  # an array without elements: the answer is that of another size
+            for symbol in d.symbols:
                 self._arguments.constant_int(symbol)
 
-    def _unanimous(self, d: Decision, free: list[Symbol], ones: Mapping[Symbol, bool] | None) -> bool:
-        """Whether the answer is the same at sample sizes: one and above, or as `ones` says."""
-        env = self._arguments.env
-        for others in OTHER_SIZES:
-            classes = [((True, False) if ones is None else (ones[s],)) for s in free]
-            for chosen in itertools.product(*classes):
-                picked = {s: 1 if one else n for s, one, n in zip(free, chosen, others, strict=False)}
-                values = {s: evaluate(env.simplify(s), picked) for s in d.symbols}
-                if any(n < 0 for n in values.values()):
-                    continue
-                try:
-                    answer = d.question(self._example(d.handle, values), values)
-                except (ValueError, ZeroDivisionError):  # these sizes cannot be: something on the way does not fit
-                    continue
-                if answer is not None and answer is not d.answer:
-                    return False
-        return True
-
-
-def _symbols_of(size: Size) -> frozenset[Symbol]:
-    return free_symbols(size) if isinstance(size, Expr) else frozenset()
+    def _walked(self, d: Decision) -> bool | None:
+        """The answer with all that it depends on guarded; None for an array that has no elements."""
+        env, handle = self._arguments.env, d.handle
+        if any(env.hint(n) == 0 for n in handle.storage.type.shape):
+            return None
+        try:
+            x = walk(handle.storage, handle.views, lambda relation: env.decide(relation, self.location))
+        except ShapeError:
+            return None
+        if x is None or any(env.hint(n) == 0 for n in x.shape):
+            return None
+        return x.contiguous(fortran=d.fortran) if d.shape is None else x.reshaped(d.shape) is not None
 
 
 def _concrete(value: Any, values: Values) -> Any:
