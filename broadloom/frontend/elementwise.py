@@ -131,6 +131,8 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
     if not isinstance(decimals, (int, np.integer)):
         raise Unsupported("np.round with decimals that are not constant", "give a constant")
     if x.dtype.kind == "b":
+        if decimals != 0:
+            raise plain_numpy_raises("booleans cannot be scaled by a power of ten in place")
         if target is not None:
             raise Unsupported("np.round of booleans with out=", "cast first")
         return deliver(r, cast(r, apply(r, np.rint, x), dtypes.float16), None)

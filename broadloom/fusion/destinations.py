@@ -17,7 +17,7 @@ from dataclasses import replace
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import contiguous
 from broadloom.fusion.ir import Buffer, Layout
-from broadloom.graph.ir import Graph, Node, Order, ValueId
+from broadloom.graph.ir import Graph, Node, Order, TensorType, ValueId
 from broadloom.ops.record import Op, Trait
 from broadloom.symbolic import Size
 
@@ -49,17 +49,17 @@ def reserve(
             if any(types[v].ndim == node.types[0].ndim for v in parts):
                 if result not in destinations:
                     destinations[result] = new(node.types[0].dtype, contiguous(node.types[0].shape, orders[result]))
-                _reserve_parts(graph, node, parts, destinations[result], destinations)
+                _reserve_parts(types, node, parts, destinations[result], destinations)
 
 
 def _reserve_parts(
-    graph: Graph, node: Node, parts: Sequence[ValueId], whole: Buffer, destinations: Destinations
+    types: Sequence[TensorType], node: Node, parts: Sequence[ValueId], whole: Buffer, destinations: Destinations
 ) -> None:
     """Give each of `parts` that is stored as it is its place in the concatenation's buffer."""
     t, axis = node.types[0], node.attributes["axis"] + node.types[0].ndim
     start: Size = 0
     for v in node.inputs:
-        given = graph.types[v].shape
+        given = types[v].shape
         size = given[axis - t.ndim]
         shape = tuple(size if a == axis else n for a, n in enumerate(t.shape))
         if v in parts and given == shape:

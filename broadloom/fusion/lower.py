@@ -41,7 +41,7 @@ from broadloom.fusion.ir import (
     Stage,
 )
 from broadloom.fusion.settle import settled
-from broadloom.graph.ir import Constant, Graph, Input, Node, Order, ValueId
+from broadloom.graph.ir import Constant, Graph, Input, Node, Order, TensorType, ValueId
 from broadloom.ops.record import Op, Trait
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
@@ -295,8 +295,9 @@ def lower(
     Raises `OptionsError` where `deterministic` forbids a library call that there is no loop for.
     """
     graph = settled(graph)
+    types = graph.types
     state = Lowering(
-        graph, orders, can_fail=any(_may_raise(graph, n) for n in graph.nodes), deterministic=deterministic
+        graph, orders, can_fail=any(_may_raise(types, n) for n in graph.nodes), deterministic=deterministic
     )
     bindings = _inputs(state)
     uses = _uses(graph)
@@ -311,7 +312,7 @@ def lower(
         state.remaining.subtract(set(node.inputs))
         _lower_node(state, node, ids, lowerings)
         for i in ids:
-            _settle(state, node, i, uses[i])
+            _settle(state, types, node, i, uses[i])
     for output_value, buffers in outputs.items():
         for buffer in buffers:
             box = state.boxes[output_value]
@@ -335,24 +336,23 @@ def _lower_node(state: Lowering, node: Node, ids: Sequence[ValueId], lowerings: 
         state.boxes[i] = box
 
 
-def _settle(state: Lowering, node: Node, value: ValueId, uses: int) -> None:
+def _settle(state: Lowering, types: Sequence[TensorType], node: Node, value: ValueId, uses: int) -> None:
     """Realise a fresh pointwise value now where that is known to be right: outputs, effects, dear shared values."""
     box = state.boxes[value]
     storage = box.storage
     waiting = state._destinations.get(value)
     if storage.buffer is not None or not box.is_whole or not isinstance(node.op, Op):
         return
-    effect = _may_raise(state.graph, node)
+    effect = _may_raise(types, node)
     if waiting is not None or effect or (uses > 1 and storage.cost > MULTI_USE_COST):
         state._destinations.pop(value, None)
         ordered = contiguous(storage.shape, state.orders[value])
         state.realize(storage, waiting or state.buffer(storage.dtype, ordered))
 
 
-def _may_raise(graph: Graph, node: Node) -> bool:
+def _may_raise(types: Sequence[TensorType], node: Node) -> bool:
     if not isinstance(node.op, Op) or not node.op.has(Trait.MAY_RAISE):
         return False
-    types = graph.types
     return node.op.may_raise(tuple(types[i].dtype for i in node.inputs), node.attributes)
 
 

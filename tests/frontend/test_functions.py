@@ -188,6 +188,7 @@ def test_pad(name: str, dtype: type) -> None:
 
 def test_refused_pads() -> None:
     x = np.arange(4.0)
+    refused(lambda np, x: np.round(x > 0, 1), x)
     refused(lambda np, x: np.pad(x, -1), x)
     refused(lambda np, x: np.pad(x, 1, "linear_ramp"), x)
     refused(lambda np, x: np.pad(x[:0], 1, "edge"), x)
