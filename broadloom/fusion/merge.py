@@ -27,6 +27,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, product, substitute
 
 MAX_BODY_OPS = 200
+MAX_STAGES = 64  # stages have a price that ops do not show: the time for a kernel grows faster than their number
 SMALL = 4096  # points that one thread computes sooner than a second kernel is called
 MAX_MAPPINGS = 6  # loop correspondences tried before two iteration spaces count as different
 
@@ -84,6 +85,8 @@ def merge(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel | NoFuse:
         return NoFuse("a scatter runs in order")
     if sum(count_ops(s.body) for k in (a, b) for s in k.stages) > MAX_BODY_OPS:
         return NoFuse(f"the body would exceed {MAX_BODY_OPS} ops")
+    if len(a.stages) + len(b.stages) > MAX_STAGES:
+        return NoFuse(f"the kernel would exceed {MAX_STAGES} stages")
     if is_small(a) and is_small(b):
         return _late_write(a, b) or _combined(_inside(a), _inside(b), dtypes)
     reason = NoFuse(f"iteration spaces differ: {_extents(a.outer)} and {_extents(b.outer)}")

@@ -14,7 +14,7 @@ from broadloom.fusion.handlers import accesses, count_ops, instructions_of
 from broadloom.fusion.ir import Compute, Store
 from broadloom.fusion.lower import MAX_DEPTH
 from broadloom.fusion.lowerings.table import ABSENT, LOWERINGS
-from broadloom.fusion.merge import MAX_BODY_OPS, NoFuse
+from broadloom.fusion.merge import MAX_BODY_OPS, MAX_STAGES, NoFuse
 from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Output, TensorType, Write
 from broadloom.ops.table import OPS
@@ -98,6 +98,18 @@ def test_long_chain_is_split_into_bounded_bodies():
     assert max(sizes) <= MAX_BODY_OPS
     assert len(found) <= 2 * 2000 // MAX_BODY_OPS + 1
     assert MAX_DEPTH < 100
+
+
+def test_long_chain_of_small_reductions_is_split_into_bounded_kernels():
+    def f(b, x):
+        for _ in range(2 * MAX_STAGES):
+            mean = b.call("sum", x, axes=(-1,), keepdims=True)
+            x = b.call("slice_update", x, mean, starts=(0,), sizes=(1,), steps=(1,))
+        return x
+
+    found = kernels(graph_of(f, (8,)))
+    assert max(len(k.stages) for k in found) <= MAX_STAGES
+    assert len(found) < 12
 
 
 def test_whole_sum_is_split_by_fixed_chunks():
