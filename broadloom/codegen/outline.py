@@ -1,12 +1,13 @@
 """Math functions that a module calls often, as functions of their own with a vector form.
 
 What goes in: a finished module. What comes out: the same module, in which a math function with more than `LIMIT` call
-sites is no longer inlined into each: LLVM's vectoriser then calls the vector form, which it finds by the attribute
+sites, or a long one with several, is no longer inlined into each: LLVM's vectoriser then calls the vector form, which it finds by the attribute
 `vector-function-abi-variant` of the scalar one.
 
 What holds: the instructions of both forms are those that were inlined, so no bit changes. Compile time grows with
 the number of different functions instead of call sites; a chain of fifty takes a fifteenth of the time, and runs as
-fast. Few call sites stay inline, where constants stay in registers over the whole loop.
+fast. Few call sites stay inline, where constants stay in registers over the whole loop; a function of more than
+`LONG` instructions has too many for that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from broadloom.codegen.lane import Lane
 from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Param, Val
 
 LIMIT = 4
+LONG = 100
 _ATTRIBUTES = "noinline nounwind willreturn speculatable memory(none)"
 _CALL = re.compile(r"call (float|double) @(bl\.\w+\.f(?:32|64))\(")
 _WIDE = re.compile(r"(?:load|store) (?:double|i64)\b")
@@ -40,7 +42,7 @@ def outline(module: ModuleBuilder) -> None:
     bits = vector_bits(module.features)
     forms: list[Val] = []
     for (element, name), count in counts.items():
-        if count <= LIMIT:
+        if count <= (1 if _instructions(module, name) > LONG else LIMIT):
             continue
         lanes = [bits // _BITS[element]]
         if element == "float" and _WIDE.search(text):
@@ -51,6 +53,10 @@ def outline(module: ModuleBuilder) -> None:
         module.set_attributes(name, _ATTRIBUTES + tail)
         forms += [Val("ptr", f"@{form}") for _, form, _ in made]
     module.keep(forms)
+
+
+def _instructions(module: ModuleBuilder, name: str) -> int:
+    return str(module.find(name)).count(" = ")
 
 
 def _vector_form(module: ModuleBuilder, name: str, element: str, lanes: int) -> tuple[int, str, int]:

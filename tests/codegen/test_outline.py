@@ -43,8 +43,15 @@ def test_loops_call_the_vector_form(name, dtype):
 
 
 def test_few_call_sites_stay_inline():
-    text = module_text(cases("sin", d.float64, LIMIT), finish=outline)
-    assert "vector-function-abi-variant" not in text and "alwaysinline" in text
+    for name, dtype, count in (("exp", d.float64, LIMIT), ("sin", d.float32, LIMIT), ("sin", d.float64, 1)):
+        text = module_text(cases(name, dtype, count), finish=outline)
+        assert "vector-function-abi-variant" not in text and "alwaysinline" in text
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "pow"])
+def test_a_long_function_is_compiled_once(name):
+    text = module_text(cases(name, d.float64, 2), finish=outline)
+    assert text.count("alwaysinline") == 0 and text.count("vector-function-abi-variant") == 1
 
 
 def test_a_loop_with_wider_elements_beside_has_a_form():
