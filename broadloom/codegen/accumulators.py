@@ -2,7 +2,8 @@
 
 What goes in: the kernel's `Accumulator`s and scalars to fold. What comes out: code on stack slots, which LLVM turns
 into registers where there is one lane, and keeps in the first-level cache where a block of outer points is folded
-side by side (`lanes` > 1; every method then takes the lane).
+side by side (`lanes` > 1; every method then takes the lane). With `width` > 1 each value is a vector, of that many
+points, which a sum adds up strictly in order.
 
 What holds: float sums may be reassociated and no other arithmetic; long float sums go chunk by chunk, and the chunk
 sums are added with their rounding errors kept (Knuth's TwoSum), so the error does not grow with the length; a
@@ -24,6 +25,7 @@ from broadloom.codegen.llvm import (
     const_int,
     i1,
     i64,
+    vector,
 )
 from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, bool_, float32
@@ -84,8 +86,9 @@ class Accumulators:
         running: frozenset[str],
         compensated: frozenset[str],
         lanes: int = 1,
+        width: int = 1,
     ) -> None:
-        self.b, self.emit, self.lanes = b, emit, lanes
+        self.b, self.emit, self.lanes, self.width = b, emit, lanes, width
         self.search = Search.NONE
         self.slots: dict[str, Slots] = {}
         for a in accumulators:
@@ -96,7 +99,7 @@ class Accumulators:
         if dtype.kind == "f" and dtype.bits == 16 and not running:
             dtype = float32
         slots = Slots(a, dtype, running, compensated)
-        types = list(register_type(dtype))
+        types = [vector(t, self.width) for t in register_type(dtype)]
         if compensated:
             types *= 3
         if a.kind in ("argmax", "argmin"):
@@ -129,12 +132,18 @@ class Accumulators:
         for k, v in enumerate(value):
             self._write(slots, k, lane, v)
 
+    def take(self, other: Accumulators, lane: Val) -> None:
+        """The state of equal accumulators of one lane, into this lane."""
+        for name, slots in self.slots.items():
+            for k in range(len(slots.parts)):
+                self._write(slots, k, lane, self._read(other.slots[name], k, None))
+
     # -- the three steps --
 
     def start(self, lane: Val | None) -> None:
         """Every accumulator at its identity."""
         for slots in self.slots.values():
-            value = _identity(slots)
+            value = tuple(self.b.splat(v, self.width) for v in _identity(slots))
             n = len(value)
             self._set(slots, lane, value)
             if slots.compensated:
@@ -210,7 +219,8 @@ class Accumulators:
         if slots.running or (dtype.kind == "c" and kind != "sum") or kind in ("any", "all"):
             return self.emit(b, _EXACT_OPS[kind], [old, new], [dtype, dtype], dtype, {})
         if kind == "sum":
-            return tuple(b.fadd(x, y, "reassoc") for x, y in zip(old, new, strict=True))
+            flags = "reassoc" if self.width == 1 else ""
+            return tuple(b.fadd(x, y, flags) for x, y in zip(old, new, strict=True))
         if kind == "prod":
             return (b.fmul(old[0], new[0], "reassoc"),)
         # The one pair lets nan win, the other lets it lose.

@@ -15,7 +15,8 @@ from dataclasses import field
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, i64
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, i64, like, mangle, vector
+from broadloom.codegen.panels import stride
 from broadloom.codegen.types import literal, memory_type, register_type
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import VerifyError
@@ -53,6 +54,36 @@ class Place:
         return min(own, seen) if self.buffer.kind == "input" else seen
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there."""
+
+    variable: Symbol
+    count: int
+    mask: Val | None
+
+    def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
+        """The elements of all points; one element for all where the index does not depend on the point."""
+        if stride(index, self.variable) == 0:
+            return b.splat(b.load(element, address, align), self.count)
+        type_ = vector(element, self.count)
+        if self.mask is None:
+            return b.load(type_, address, align)
+        name, mask = f"llvm.masked.load.{mangle(type_)}.p0", self.mask
+        b.module.declare(name, type_, ("ptr", mask.type, type_))
+        operands = f"ptr align {align} {address.text}, {mask}, {type_} zeroinitializer"
+        return b.value(type_, f"call {type_} @{name}({operands})")
+
+    def store(self, b: FunctionBuilder, value: Val, address: Val, align: int) -> None:
+        """Side by side, where the mask allows."""
+        if self.mask is None:
+            b.store(value, address, align)
+            return
+        name, mask = f"llvm.masked.store.{mangle(value.type)}.p0", self.mask
+        b.module.declare(name, "void", (value.type, "ptr", mask.type))
+        b.emit(f"call void @{name}({value}, ptr align {align} {address.text}, {mask})")
+
+
 Given = tuple[Scalar | None, DType]
 
 
@@ -71,6 +102,7 @@ class BodyEmitter:
     lane: Val | None
     leave: Block
     given: Mapping[int, Given] = field(default_factory=dict)  # what was computed outside of the loop
+    lanes: Lanes | None = None
     left: bool = False  # whether any check leaves
     bound: list[tuple[Symbol, Val]] = field(default_factory=list)
 
@@ -117,7 +149,8 @@ class BodyEmitter:
                 self._store(buffer, index, get(operand), dtypes[operand], mode)
                 return None, bool_
             case Literalv(dtype, data):
-                return tuple(Val(t, text) for t, text in literal(dtype, data)), dtype
+                width = 1 if self.lanes is None else self.lanes.count
+                return tuple(self.b.splat(Val(t, text), width) for t, text in literal(dtype, data)), dtype
             case IndexValue(index, dtype):
                 return self._index_value(index, dtype), dtype
             case Indirect(operand, size, symbol, site):
@@ -148,9 +181,12 @@ class BodyEmitter:
 
     def _load(self, name: str, index: Size, dtype: DType) -> Scalar:
         addresses, align = self._addresses(name, index, dtype)
-        loaded = tuple(self.b.load(memory_type(dtype), a, align) for a in addresses)
+        if self.lanes is None:
+            loaded = tuple(self.b.load(memory_type(dtype), a, align) for a in addresses)
+        else:
+            loaded = tuple(self.lanes.load(self.b, memory_type(dtype), a, align, index) for a in addresses)
         if dtype.kind == "b":
-            return (self.b.icmp("ne", loaded[0], const_int("i8", 0)),)
+            return (self.b.icmp("ne", loaded[0], const_int(loaded[0].type, 0)),)
         return loaded
 
     def _store(self, name: str, index: Size, value: Scalar, dtype: DType, mode: str) -> None:
@@ -159,9 +195,12 @@ class BodyEmitter:
             value = self.emit(self.b, "add", [old, value], [dtype, dtype], dtype, {})
         addresses, align = self._addresses(name, index, dtype)
         if dtype.kind == "b":
-            value = (self.b.zext(value[0], "i8"),)
+            value = (self.b.zext(value[0], like(value[0].type, "i8")),)
         for v, a in zip(value, addresses, strict=True):
-            self.b.store(v, a, align)
+            if self.lanes is not None:
+                self.lanes.store(self.b, v, a, align)
+            else:
+                self.b.store(v, a, align)
 
     # -- indices --
 

@@ -5,13 +5,15 @@ function that runs a range [begin, end) of the linearised outer points.
 
 What holds: a kernel function runs any range [begin, end) of the linearised outer points, and the result of a point
 does not depend on the range it is in; the innermost loop is a plain counted loop whose addresses are base plus
-offset. Three plans:
+offset. Four plans:
 
 - *points*: for each outer point the stages run in order, their loops inside.
 - *columns*: where the stage loops stride through memory and the last outer loop does not (a sum over the first
   axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous.
 - *tiles*: where some accesses walk along another outer loop than the last (a transposition), the function runs a
   range of square tiles instead of points, so that each cache line is used while it is there.
+- *panels*: where matrices are multiplied (`panels.py`), the function runs a range of tiles of some rows by a vector of
+  columns, whose sums stay in registers.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from broadloom.codegen.accumulators import Accumulators, Emit, Search
-from broadloom.codegen.body import BodyEmitter, Given, Place
+from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i64
+from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i64, vector
+from broadloom.codegen.panels import ROWS, Panel, panel_of
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
     COLUMN_LANES,
@@ -55,13 +58,15 @@ class NestBuilder:
         sites: Mapping[int, Val],
     ) -> None:
         self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
+        self.panel = panel_of(kernel)
+        self.vector: Lanes | None = None
         self.columns = runs_in_columns(kernel)
         self.tiled = tiled_loop(kernel)
         self.stored = frozenset(a.buffer for s in kernel.stages for a in accesses(s.body) if a.mode != "load")
         self.given: dict[int, Mapping[int, Given]] = {}
         self.lane_count = i64(1)
         self.loops, _ = ranged_loops(kernel)
-        self.chunk = COLUMN_CHUNK if self.columns else POINT_CHUNK
+        self.chunk = POINT_CHUNK if self.panel is None and not self.columns else COLUMN_CHUNK
         self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
         self.indexer = Indexer(b)
         self.indexer.open(b.fenced())
@@ -69,9 +74,13 @@ class NestBuilder:
             self.indexer.bind(symbol, value)
         width = sum(24 * (1 + (a.value_dtype.kind == "c")) for a in kernel.accumulators)
         self.lanes = max(64, min(COLUMN_LANES, COLUMN_STACK // max(1, width)) // 64 * 64) if self.columns else 1
-        self.accumulators = self._accumulators()
+        if self.panel is None:
+            self.accumulators = self._accumulators(self.lanes)
+        else:  # in registers while they are summed, in memory after that
+            self.rows = [self._accumulators(1) for _ in range(ROWS)]
+            self.accumulators = self.spill = self._accumulators(ROWS)
 
-    def _accumulators(self) -> Accumulators:
+    def _accumulators(self, lanes: int) -> Accumulators:
         running: set[str] = set()
         compensated: set[str] = set()
         kinds = {a.name: a for a in self.kernel.accumulators}
@@ -89,7 +98,8 @@ class NestBuilder:
             self.kernel.accumulators,
             running=frozenset(running),
             compensated=frozenset(compensated - running),
-            lanes=self.lanes,
+            lanes=lanes,
+            width=1 if self.panel is None else self.panel.lanes,
         )
 
     def build(self) -> None:
@@ -154,7 +164,7 @@ class NestBuilder:
         b = self.b
         variable = self.loops[-1].variable
         if not self.columns:
-            run = self._point if self.tiled is None else self._tile
+            run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
             flat = [
                 s for s in self.kernel.stages if self.tiled is None and not any(t.loops for t in self.kernel.stages)
             ]
@@ -225,6 +235,67 @@ class NestBuilder:
             bounds.append((loop.variable, start, end))
         (first, top, bottom), (second, left, right) = bounds
         self._loop(first, top, bottom, lambda: self._loop(second, left, right, self._point))
+
+    # -- panels --
+
+    def _panel(self) -> None:
+        """All points of one panel; at the edges of the matrix there are fewer."""
+        panel, b = self.panel, self.b
+        assert panel is not None
+        extent = self.kernel.outer[-1].extent
+        left = self.indexer.value(self.loops[-1].variable * panel.lanes)
+        self.indexer.bind(panel.column, left)
+        if isinstance(extent, int) and extent % panel.lanes == 0:
+            self._panel_rows(panel, None)
+            return
+        room = b.sub(self.indexer.value(extent), left, "nsw")
+        numbers = ", ".join(f"i64 {k}" for k in range(panel.lanes))
+        mask = b.icmp("slt", Val(vector("i64", panel.lanes), f"<{numbers}>"), b.splat(room, panel.lanes))
+        narrow = isinstance(extent, int) and extent < panel.lanes
+        if narrow or "avx512vl" in b.module.features:  # where a mask costs nothing, half the code will do
+            self._panel_rows(panel, mask)
+            return
+        b.if_then(
+            b.icmp("sge", room, i64(panel.lanes)),
+            lambda: self._guarded(lambda: self._panel_rows(panel, None)),
+            lambda: self._guarded(lambda: self._panel_rows(panel, mask)),
+        )
+
+    def _panel_rows(self, panel: Panel, mask: Val | None) -> None:
+        """The rows of a panel: the sums of all together, then what is left, row by row. Where there are fewer rows
+        the last is summed more than once, and stored once."""
+        b, extent = self.b, self.kernel.outer[-2].extent
+        self.vector = Lanes(panel.column, panel.lanes, mask)
+        first = self.loops[-2].variable * ROWS
+        top, count = self.indexer.value(first), self.indexer.value(smin(extent - first, ROWS))
+        last = b.sub(count, i64(1), "nsw")
+
+        def at(row: Val, run: Callable[[Val | None], None], lane: Val | None) -> None:
+            self.indexer.open(b.fenced())
+            self.indexer.bind(panel.row, row)
+            run(lane)
+            self.indexer.close()
+
+        def together(run: Callable[[Val | None], None]) -> None:
+            for k, accumulators in enumerate(self.rows):
+                self.accumulators = accumulators
+                at(b.add(top, b.intrinsic("smin", last, i64(k)), "nuw nsw"), run, None)
+
+        def one_by_one(run: Callable[[Val | None], None]) -> None:
+            b.for_loop(i64(0), count, lambda k: at(b.add(top, k, "nuw nsw"), run, k), name="row", flags="nuw nsw")
+
+        def start(lane: Val | None) -> None:
+            self.accumulators.start(lane)  # of the row at hand
+
+        self._guarded(partial(together, start))
+        for stage in (s for s in self.kernel.stages if s.loops):
+            self._guarded(partial(self._stage, stage, together))
+        for k, row in enumerate(self.rows):
+            self.spill.take(row, i64(k))
+        self.accumulators = self.spill
+        for stage in (s for s in self.kernel.stages if not s.loops):
+            self._stage(stage, one_by_one)
+        self.vector = None
 
     # -- points --
 
@@ -352,6 +423,7 @@ class NestBuilder:
             lane,
             leave,
             given,
+            self.vector,
         )
 
 

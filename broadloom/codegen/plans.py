@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broadloom.codegen.accumulators import Accumulators
+from broadloom.codegen.panels import ROWS, SPEED, panel_of, stride
 from broadloom.fusion.handlers import accesses, index_of, instructions_of, may_raise, operands_of
 from broadloom.fusion.ir import (
     Body,
@@ -24,7 +25,7 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
-from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
+from broadloom.symbolic import Symbol, free_symbols
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
 COLUMN_STACK = 64 << 10
@@ -37,7 +38,7 @@ SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its p
 def runs_in_columns(kernel: Kernel) -> bool:
     """Whether outer points are folded side by side: the last outer loop walks through memory in unit steps and the
     stages' innermost loops do not."""
-    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages):
+    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages) or panel_of(kernel) is not None:
         return False
     last = kernel.outer[-1]
     if isinstance(last.extent, int) and last.extent < 4:
@@ -50,13 +51,8 @@ def runs_in_columns(kernel: Kernel) -> bool:
         if stage.loops:
             inner = stage.loops[-1].variable
             for access in accesses(stage.body):
-                score += (_stride(access.index, last.variable) == 1) - (_stride(access.index, inner) == 1)
+                score += (stride(access.index, last.variable) == 1) - (stride(access.index, inner) == 1)
     return score > 0
-
-
-def _stride(index: Size, variable: Symbol) -> Size | None:
-    split = coefficient(index, variable)
-    return None if split is None else split[0]
 
 
 def tiled_loop(kernel: Kernel) -> int | None:
@@ -69,11 +65,11 @@ def tiled_loop(kernel: Kernel) -> int | None:
         return None
     last = kernel.outer[-1].variable
     found = [a.index for s in kernel.stages for a in accesses(s.body)]
-    if not any(_stride(e, last) == 1 for e in found):
+    if not any(stride(e, last) == 1 for e in found):
         return None
-    across = [e for e in found if _stride(e, last) not in (0, 1)]
+    across = [e for e in found if stride(e, last) not in (0, 1)]
     for k in range(len(kernel.outer) - 2, -1, -1):
-        if _is_long(kernel.outer[k]) and any(_stride(e, kernel.outer[k].variable) == 1 for e in across):
+        if _is_long(kernel.outer[k]) and any(stride(e, kernel.outer[k].variable) == 1 for e in across):
             return k
     return None
 
@@ -84,16 +80,22 @@ def _is_long(loop: Loop) -> bool:
 
 def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
     """The loops over whose linearised points a kernel function is given a range, and how many outer points of the
-    kernel each of them stands for."""
+    kernel each of them stands for, in time."""
+    panel = panel_of(kernel)
+    if panel is not None:
+        rows, columns = kernel.outer[-2:]
+        return (*kernel.outer[:-2], _tiles(rows, ROWS), _tiles(columns, panel.lanes)), ROWS * panel.lanes // SPEED
     tiled = tiled_loop(kernel)
     if tiled is None:
         return kernel.outer, 1
-    sides = []
-    for loop in (kernel.outer[tiled], kernel.outer[-1]):
-        count = (loop.extent + TILE - 1) // TILE
-        sides.append(Loop(Symbol(f"tile_{loop.variable.name}", 0, count - 1), count))
     others = tuple(loop for k, loop in enumerate(kernel.outer[:-1]) if k != tiled)
-    return (*others, *sides), TILE * TILE
+    return (*others, _tiles(kernel.outer[tiled], TILE), _tiles(kernel.outer[-1], TILE)), TILE * TILE
+
+
+def _tiles(loop: Loop, side: int) -> Loop:
+    """The loop over the tiles of a loop."""
+    count = (loop.extent + side - 1) // side
+    return Loop(Symbol(f"tile_{loop.variable.name}", 0, count - 1), count)
 
 
 def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broadloom.codegen.panels import panel_of
 from broadloom.fusion.handlers import Recording, instructions_of, replay
 from broadloom.fusion.ir import Accumulator, Body, Indirect, Kernel, Stage
 from broadloom.symbolic import Symbol, free_symbols
@@ -59,6 +60,8 @@ def _unroll_last(kernel: Kernel) -> Kernel:
     extents = [x.extent for s in kernel.stages for x in s.loops]
     size = sum(len(instructions_of(s.body)) for s in kernel.stages)
     if not isinstance(loop.extent, int) or not 0 < loop.extent <= SHORT or size * loop.extent > MAX_INSTRUCTIONS:
+        return kernel
+    if loop.extent >= 4 and panel_of(kernel) is not None:
         return kernel
     alone = len(kernel.outer) == 1 and not extents
     if alone or any(loop.variable in free_symbols(e) for e in extents):
