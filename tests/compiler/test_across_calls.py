@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -12,6 +13,7 @@ import broadloom as bl
 from broadloom.compiler.refusals import STOPS
 from broadloom.compiler.report import LATEST
 
+REPLACED: Any = None
 SPECIAL: dict[str, Any] = {
     "__bool__": lambda self: False,
     "__len__": lambda self: 0,
@@ -137,3 +139,41 @@ def test_memory_of_refusals_is_bounded():
     report = compiled.report()
     assert len(report.breaks) <= LATEST and len(report.recompiles) <= LATEST
     assert len(compiled._state.refusals.stops) <= STOPS
+
+
+@pytest.mark.parametrize("place", ["global", "item", "entry", "attribute", "class"])
+def test_objects_that_are_replaced_while_guards_are_checked(place):
+    """Python code runs between two guards, here a profiler, else another thread or a finalizer."""
+    space: dict[str, Any] = {}
+    exec("def f(x, a, some, held):\n    w = reached(held)\n    return x * a * w[0] if 3 in some else x, w", space)
+    readers = {
+        "global": lambda held: REPLACED,
+        "item": lambda held: held["list"][0],
+        "entry": lambda held: held["array"],
+        "attribute": lambda held: held["object"].w,
+        "class": lambda held: held["object"].k,
+    }
+    space["reached"] = readers[place]
+    globals()["REPLACED"] = np.ones(3)
+    cls = type("Held", (), {"k": np.ones(3)})
+    held = {"list": [np.ones(3)], "array": np.ones(3), "object": cls()}
+    held["object"].w = np.ones(3)
+
+    def replace():
+        globals()["REPLACED"] = held["list"][0] = held["array"] = cls.k = held["object"].w = None
+
+    def hook(frame, event, argument):
+        if frame.f_code.co_name == "check" and frame.f_code.co_filename.endswith("table.py"):
+            replace()
+
+    compiled = bl.compile(space["f"], fullgraph=True)
+    x = np.arange(3.0)
+    compiled(x, 2.0, {1, 2, 3}, held)
+    before = sys.getprofile()
+    sys.setprofile(hook)
+    try:
+        result = compiled(x, 2.0, {1, 2, 3}, held)
+    finally:
+        sys.setprofile(before)
+    assert held["array"] is None
+    np.testing.assert_array_equal(result, (x * 2.0, np.ones(3)))

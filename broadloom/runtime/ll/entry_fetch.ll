@@ -1,4 +1,5 @@
-; Fetching: each op puts an object (or null, when that is allowed) into a register.
+; Fetching: each op puts an object (or null, when that is allowed) into a register, and a reference to it, but for
+; arguments, into `owned`.
 ; step = {op, dst, a, b, c, optional}
 
 define internal ptr @global_of(ptr %dict, ptr %name, ptr %builtins_name) {
@@ -194,6 +195,19 @@ put:
   %op2 = getelementptr ptr, ptr %owned, i64 %dst
   store ptr %own, ptr %op2
   %there = icmp ne ptr %v, null
+  ; held, whatever other threads, or a collection that an allocation sets off, do to the place it was found; the
+  ; caller holds the arguments
+  %new = icmp ne ptr %own, null
+  %given = icmp eq i64 %op, 1
+  %safe = or i1 %new, %given
+  %lent = xor i1 %safe, true
+  %take = and i1 %lent, %there
+  br i1 %take, label %hold, label %answer
+hold:
+  call void @Py_IncRef(ptr %v)
+  store ptr %v, ptr %op2
+  br label %answer
+answer:
   %optional = call i64 @w(ptr %step, i64 5)
   %may = icmp ne i64 %optional, 0
   %ok = or i1 %there, %may
