@@ -188,7 +188,7 @@ def np_cov(
         raise plain_numpy_raises("m has more than 2 dimensions")
     x = cast(r, x, result_dtype(r, x.dtype.numpy, np.float64))
     x = shapes.insert_axes(r, x, 0, 2 - x.ndim) if x.ndim < 2 else x
-    if not rowvar and x.shape[0] != 1:
+    if not rowvar and _is_transposed(r, as_array(r, m)):
         x = shapes.permute(r, x, [1, 0])
     degrees = (0 if bias else 1) if ddof is None else ddof
     n = x.shape[1]
@@ -199,8 +199,14 @@ def np_cov(
     product = call(r, "matmul", centered, transposed)
     factor = apply(r, np.maximum, apply(r, np.subtract, cast(r, from_size(r, n), dtypes.float64), degrees), 0.0)
     product = apply(r, np.multiply, product, apply(r, np.true_divide, 1, factor))
-    gone = [i for i, s in enumerate(product.shape) if s == 1]
-    return shapes.drop_axes(r, product, gone) if gone else product
+    return shapes.drop_axes(r, product, [0, 1]) if shapes.same(r, product.shape[0], 1) else product
+
+
+def _is_transposed(r: Recorder, m: ArrayHandle) -> bool:
+    """Whether `rowvar=False` turns the argument of `numpy.cov`: before NumPy 2.2 not if there is one row."""
+    if np.lib.NumpyVersion(np.__version__) < "2.2.0":
+        return m.ndim == 2 and not shapes.same(r, m.shape[0], 1)
+    return m.ndim == 2
 
 
 def np_corrcoef(r: Recorder, x: object, y: object = None, rowvar: bool = True, *, dtype: object = None) -> ArrayHandle:

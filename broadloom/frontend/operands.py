@@ -19,6 +19,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.errors import DTypeError
+from broadloom.frontend import shapes
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
@@ -158,7 +159,7 @@ def as_array(r: Recorder, x: object) -> ArrayHandle:
 def _assemble(r: Recorder, items: Sequence[object]) -> ArrayHandle:
     """An array from a nested list in which some leaves are runtime values."""
     parts = [as_array(r, item) for item in items]
-    if any(p.shape != parts[0].shape for p in parts):
+    if not all(shapes.same_shape(r, p.shape, parts[0].shape) for p in parts[1:]):
         raise plain_numpy_raises("the nested list is ragged")
     common = promote(*(p.dtype for p in parts))
     return call(r, "stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim)

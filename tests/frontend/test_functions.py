@@ -132,6 +132,7 @@ FORMULAS = {
     "diff-append": lambda np, x, y: (np.diff(x, append=x[:, :1]), np.diff(x, 0), np.diff(x.astype("u1"))),
     "ediff1d": lambda np, x, y: np.ediff1d(x),
     "gradient": lambda np, x, y: (np.gradient(x), np.gradient(x, axis=0), np.gradient(x, 0.5, axis=1)),
+    "cov-of-one": lambda np, x, y: (np.cov(x[:1], rowvar=False), np.cov(x[:, :1], rowvar=False), np.cov(x[:1])),
     "gradient-edges": lambda np, x, y: (np.gradient(x, edge_order=2, axis=1), np.gradient(x.astype("f4"), 2.0, axis=1)),
     "gradient-spacing": lambda np, x, y: np.gradient(x, 0.5, 2),
     "trapezoid": lambda np, x, y: (np.trapezoid(x), np.trapezoid(x, dx=0.5, axis=0), np.trapezoid(x, x[0])),

@@ -130,6 +130,8 @@ GUARDED = {
     "squeeze": lambda np, x, y, n, m: (np.squeeze(x[:1]), np.expand_dims(y, 0)),
     "norm": lambda np, x, y, n, m: (np.linalg.norm(x), np.linalg.norm(x, axis=1), np.average(x, 0)),
     "reshape-divide": lambda np, x, y, n, m: (x.reshape(-1, 2), x.reshape(2, -1)),
+    "covariance": lambda np, x, y, n, m: (np.cov(x), np.cov(x, rowvar=False), np.cov(y)),
+    "nested-list": lambda np, x, y, n, m: (np.array([x[0], x[1]]), np.maximum.reduce([y, y[::-1], y + x[:, 0]])),
     "equal-sizes": lambda np, x, y, n, m: x[:4, :4] + x[:4, :4].T,
 }
 
