@@ -1,8 +1,8 @@
 """Math functions that a module calls often, as functions of their own with a vector form.
 
 What goes in: a finished module. What comes out: the same module, in which a math function with more than `LIMIT` call
-sites, or a long one with several, is no longer inlined into each: LLVM's vectoriser then calls the vector form, which it finds by the attribute
-`vector-function-abi-variant` of the scalar one.
+sites, or a long one with several, is no longer inlined into each: LLVM's vectoriser then calls the vector form, which
+it finds by the attribute `vector-function-abi-variant` of the scalar one.
 
 What holds: the instructions of both forms are those that were inlined, so no bit changes. Compile time grows with
 the number of different functions instead of call sites; a chain of fifty takes a fifteenth of the time, and runs as

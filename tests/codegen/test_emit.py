@@ -199,6 +199,12 @@ def test_an_empty_cell_is_refused() -> None:
         module_text([Case("matmul", (float32, float32), float32)])
 
 
+def test_a_power_takes_as_many_steps_as_its_exponent_has_bits() -> None:
+    """One loop, not code for each bit of the type: 64 squarings took longer to compile than all the rest."""
+    text = module_text([Case("pow", (int64, int64), int64)] * 2)
+    assert text.count(" mul ") == 2 and text.count("define internal i64 @bl.power.i64") == 1
+
+
 def test_negative_integer_powers_are_the_integer_part() -> None:
     (function,) = compile_loops([Case("pow", (int8, int8), int8)])
     base, exponent = np.array([2, 1, -1, -1, 0], np.int8), np.array([-1, -3, -3, -4, -1], np.int8)

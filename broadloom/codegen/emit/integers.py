@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from broadloom.codegen.emit.cell import Cell
 from broadloom.codegen.lane import Lane
+from broadloom.codegen.llvm import FunctionBuilder, Param, mangle
 
 
 def add(_: Cell, x: Lane, y: Lane) -> Lane:
@@ -106,20 +107,49 @@ def fmod(cell: Cell, x: Lane, y: Lane) -> Lane:
 
 
 def power(cell: Cell, x: Lane, y: Lane) -> Lane:
-    """By squaring, all bits of the exponent, or those it has where it is a literal."""
+    """By squaring; straight-line code where the exponent is a literal."""
     exponent = y.literal
     if exponent is not None and exponent >= 0:
         return _known_power(x, exponent)
-    result = (y & 1).ne(0).where(x, 1)
-    base = x
-    for k in range(1, x.bits - cell.signed):
-        base = base * base
-        result = (y & (1 << k)).ne(0).where(result * base, result)
+    type_ = x.type
+    arguments = [Param(type_, "x"), Param(type_, "y")]
+    function = x.b.module.helper(f"bl.power.{mangle(type_)}", type_, arguments, _squaring, _LOOP)
+    result = Lane(x.b, x.b.call(function, x.v, y.v))
     if cell.signed:
         odd = (y & 1).ne(0).where(-1, x.lit(1))
         inverse = x.eq(1).where(1, x.eq(-1).where(odd, 0))
         result = y.slt(0).where(inverse, result)
     return result
+
+
+_LOOP = "noinline nounwind willreturn memory(none)"
+
+
+def _squaring(b: FunctionBuilder) -> None:
+    """A loop over the bits that the exponent has. Taking all bits of its type, without a branch, would allow vectors,
+    yet cost a hundred multiplications where most exponents need five."""
+    x, y = (Lane(b, p) for p in b.params)
+    type_, entry = x.type, b.current
+    head, out = b.block("bit"), b.block("done")
+    b.br(head)
+    b.at(head)
+    phis = [b.phi(type_, (start.v, entry)) for start in (x.lit(1), x, y)]
+    result, base, rest = (Lane(b, phi.value) for phi in phis)
+    result = (rest & 1).ne(0).where(result * base, result)
+    rest = rest.lshr(1)
+    for phi, following in zip(phis, (result, base * base, rest), strict=True):
+        phi.add(following.v, head)
+    b.cond_br(_any(rest).ne(0).v, head, out)
+    b.at(out)
+    b.ret(result.v)
+
+
+def _any(bits: Lane) -> Lane:
+    """The lanes of a vector joined by "or"."""
+    if bits.type == bits.element:
+        return bits
+    name = f"llvm.vector.reduce.or.{mangle(bits.type)}"
+    return Lane(bits.b, bits.b.call(bits.b.module.declare(name, bits.element, [bits.type]), bits.v))
 
 
 def _known_power(x: Lane, exponent: int) -> Lane:
