@@ -18,7 +18,7 @@ from broadloom.codegen.llvm import ModuleBuilder, Param
 from broadloom.codegen.vmath import FUNCTIONS, call
 from broadloom.dtypes import DType, float32, float64
 from broadloom.errors import CodegenError
-from tests.codegen.loops import Array, Case, compile_loops, host_features, loop_assembly
+from tests.codegen.loops import Array, Case, compile_loops, host_features, loop_assembly, module_text
 
 ROOT = Path(__file__).parents[2]
 PRECISION = 180
@@ -264,3 +264,10 @@ def test_the_coefficients_are_those_of_the_generator(capsys: pytest.CaptureFixtu
     runpy.run_path(str(ROOT / "tools" / "minimax.py"), run_name="__main__")
     mp.dps = 15
     assert capsys.readouterr().out == (ROOT / "broadloom" / "codegen" / "vmath" / "coefficients.py").read_text()
+
+
+def test_powers_of_floats_do_not_look_for_subnormal_doubles() -> None:
+    """A float is a normal number in double, where its logarithm is taken."""
+    smallest = "0x0010000000000000"
+    assert smallest in module_text([Case("pow", (float64, float64), float64)])
+    assert smallest not in module_text([Case("pow", (float32, float32), float32)])

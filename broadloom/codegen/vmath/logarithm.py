@@ -78,13 +78,16 @@ def format_of(x: Lane) -> Format:
     return F64 if x.bits == 64 else F32
 
 
-def decompose(x: Lane) -> tuple[Lane, Lane]:
-    """(k as a float, f) with x = 2**k * (1 + f), for positive finite x."""
+def decompose(x: Lane, *, normal: bool = False) -> tuple[Lane, Lane]:
+    """(k as a float, f) with x = 2**k * (1 + f), for positive finite x; `normal`: not a subnormal one."""
     f = format_of(x)
-    subnormal = x < f.smallest
-    bits = subnormal.where(x * 2.0**f.lift, x).as_int() + (f.one - f.root)
-    base = 2.0**f.mantissa + f.bias
-    k = (bits.lshr(f.mantissa) | f.count).as_float() - subnormal.where(base + f.lift, x.lit(base))
+    base = x.lit(2.0**f.mantissa + f.bias)
+    if not normal:
+        subnormal = x < f.smallest
+        base = subnormal.where(2.0**f.mantissa + f.bias + f.lift, base)
+        x = subnormal.where(x * 2.0**f.lift, x)
+    bits = x.as_int() + (f.one - f.root)
+    k = (bits.lshr(f.mantissa) | f.count).as_float() - base
     m = ((bits & ((1 << f.mantissa) - 1)) + f.root).as_float()
     return k, m - 1.0
 

@@ -68,7 +68,7 @@ def pow(x: Lane, y: Lane) -> Lane:
         return _signs(x, y, exponential.exp_of(*_exponent(a, y)))
     # float: logarithm and exponential in double, to some 34 bits, and one rounding.
     wide = a.convert("fpext", "double")
-    k, f = logarithm.decompose(wide)
+    k, f = logarithm.decompose(wide, normal=True)  # as every float is in double
     square, tail = logarithm.series(f, c.LOG_MID)
     log = k.fma(math.log(2.0), f - (square - tail))
     log = wide.eq(0.0).where(-wide.inf, wide.eq(wide.inf).where(wide, log))
