@@ -16,7 +16,7 @@ from broadloom.frontend.indexing import new_axes, same_array
 from broadloom.frontend.operands import as_array
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.symbolic import sub
+from broadloom.symbolic import mod, sub
 
 Order = Literal["K", "C", "F", "A"]
 ORDERS: dict[object, Order] = {None: "C", "K": "K", "C": "C", "F": "F", "A": "A"}
@@ -314,12 +314,12 @@ def np_rot90(r: Recorder, m: object, k: int = 1, axes: Sequence[int] = (0, 1)) -
     i, j = (shapes.axis_from_end(axis, x.ndim) for axis in axes)
     if i == j:
         raise plain_numpy_raises("axes must be different")
-    turns = k % 4
-    if turns == 0:
+    turns = mod(shapes.as_size(k, "the number of turns"), 4)
+    if shapes.same(r, turns, 0):
         return same_array(r, x)
-    if turns == 2:
+    if shapes.same(r, turns, 2):
         return reversed_along(r, x, (i, j))
-    if turns == 1:
+    if shapes.same(r, turns, 1):
         return np_swapaxes(r, reversed_along(r, x, (j,)), i, j)
     return reversed_along(r, np_swapaxes(r, x, i, j), (j,))
 

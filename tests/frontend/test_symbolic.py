@@ -132,6 +132,7 @@ GUARDED = {
     "reshape-divide": lambda np, x, y, n, m: (x.reshape(-1, 2), x.reshape(2, -1)),
     "covariance": lambda np, x, y, n, m: (np.cov(x), np.cov(x, rowvar=False), np.cov(y)),
     "nested-list": lambda np, x, y, n, m: (np.array([x[0], x[1]]), np.maximum.reduce([y, y[::-1], y + x[:, 0]])),
+    "turns": lambda np, x, y, n, m: (np.rot90(x, n), np.rot90(x, n - 1), np.rot90(x, m), np.rot90(x, m + 1)),
     "equal-sizes": lambda np, x, y, n, m: x[:4, :4] + x[:4, :4].T,
 }
 
