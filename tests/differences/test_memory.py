@@ -54,6 +54,20 @@ def test_only_strides_of_one_element_may_differ(dynamic):
     assert differ or not dynamic
 
 
+@pytest.mark.difference("The memory order of a reduction of a broadcast array may differ:")
+def test_reductions_of_broadcast_arrays_differ_in_memory_order_only():
+    base = np.arange(2 * 3 * 4, dtype=np.int32).reshape(4, 3, 2)[:1, :1]
+
+    def f(x):
+        return x.mean(axis=0), x.sum(axis=-1), x.var(axis=1)
+
+    x = np.broadcast_to(base, (4, 3, 2))
+    for got, want in zip(compiled(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype and sorted(got.strides)[0] == got.itemsize
+        assert got.flags.c_contiguous or got.flags.f_contiguous
+
+
 @pytest.mark.difference("Where a size that is a symbol happens to be 0,")
 def test_arrays_without_elements_may_be_fresh():
     def f(x):

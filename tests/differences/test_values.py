@@ -106,6 +106,30 @@ def test_complex_products_round_at_every_step(rng):
         same_bits(product.imag.copy(), a.real * b.imag + a.imag * b.real)
 
 
+@pytest.mark.difference("A product over complex numbers with an infinity depends on whether")
+def test_complex_products_of_an_infinity_are_not_finite():
+    f = compiled(lambda x: (x.prod(dtype=complex), x.prod(axis=-1, dtype=complex)))
+    for x in (np.array([-np.inf]), np.array([2.0, np.inf, -1.0]), np.array([[np.inf, 1.0], [2.0, 3.0]])):
+        got, want = f(x), quietly(lambda x=x: (x.prod(dtype=complex), x.prod(axis=-1, dtype=complex)))
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
+            np.testing.assert_array_equal(np.where(np.isfinite(b), a, 0), np.where(np.isfinite(b), b, 0))
+
+
+@pytest.mark.difference("Which of several nans a complex `max` or `min` gives")
+def test_complex_extremes_of_nans_are_nan(rng):
+    x = rng.normal(size=(40, 30)) + 1j * rng.normal(size=(40, 30))
+    x[rng.random(x.shape) < 0.05] = complex(np.nan, 1)
+    x[rng.random(x.shape) < 0.05] = complex(2, np.nan)
+
+    def f(x):
+        return x.max(axis=0), x.min(axis=1), x.max()
+
+    for got, want in zip(compiled(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+        np.testing.assert_array_equal(np.where(np.isnan(want), 0, got), np.where(np.isnan(want), 0, want))
+
+
 @pytest.mark.difference("Sums of complex products (`matmul`, `dot`, `vecdot` and their kin) are not finite")
 @pytest.mark.parametrize("function", [lambda x, y: x @ y, lambda x, y: np.vecdot(x, y.T), lambda x, y: np.dot(x, y)])
 def test_contractions_of_complex_infinities_are_not_finite(function, rng):
