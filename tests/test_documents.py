@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.options import VARIABLES
+from broadloom.options import VARIABLES, Options
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -33,6 +34,14 @@ def test_the_program_in_the_readme_gives_numpy_s_answer(tmp_path: Path, monkeypa
 
 def test_the_readme_names_every_variable() -> None:
     assert set(re.findall(r"`(BROADLOOM_\w+)", README)) == set(VARIABLES)
+
+
+def test_the_readme_names_every_option_with_its_default() -> None:
+    defaults = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", README, re.MULTILINE))
+    for field in dataclasses.fields(Options):
+        assert f"`{field.name}`" in README, field.name
+        if isinstance(field.default, bool | int | float):
+            assert float(defaults[field.name].strip("`").replace("True", "1").replace("False", "0")) == field.default
 
 
 def test_the_rooms_of_the_architecture_are_those_that_are_checked() -> None:
