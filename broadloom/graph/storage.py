@@ -277,9 +277,18 @@ class Recorder:
         results = self.builder.call_tuple(name, *values, **attrs)
         types = [self.builder.type_of(v) for v in results]
         complete = dict(canonical_attributes(OPS[name], attrs))
-        layouts = orders.result_layouts(OPS[name], complete, [h.operand for h in handles], types)
+        layouts = orders.result_layouts(OPS[name], complete, [self._operand(h) for h in handles], types)
         fresh = tuple(self._fresh(v, layout) for v, layout in zip(results, layouts, strict=True))
         return fresh[0] if len(fresh) == 1 else fresh
+
+    def _operand(self, handle: ArrayHandle) -> Operand:
+        """The operand as it counts for the order of a result: an axis that guards hold to one element moves nothing."""
+        operand = handle.operand
+        if self._env is None:
+            return operand
+        single = [self._env.simplify(n) == 1 for n in handle.shape]
+        shape = tuple(1 if one else n for one, n in zip(single, operand.shape, strict=True))
+        return Operand(shape, operand.strides, operand.itemsize)
 
     def promote(self, handle: ArrayHandle, dtype: DType) -> ArrayHandle:
         """The cast of an operand to the dtype of a loop: NumPy casts in the iterator's buffer, so for the order of
@@ -333,7 +342,7 @@ class Recorder:
         """A fresh array of the handle's value, in the order in which one loop over `operands` would store it: for a
         ufunc that is a composition of ops."""
         shape = representatives(handle.shape)
-        order = orders.iterator_order(shape, [o.operand for o in operands])
+        order = orders.iterator_order(shape, [self._operand(o) for o in operands])
         return self._fresh(self.read(handle), orders.dense_layout(shape, order, handle.dtype.itemsize))
 
     def as_scalar(self, handle: ArrayHandle) -> ArrayHandle:

@@ -308,6 +308,14 @@ def test_a_size_that_changed_becomes_symbolic(harness) -> None:
     assert capture(f, make(5), {}, Policy(False, policy.seen)).symbols == ()
 
 
+def test_a_symbolic_axis_held_to_one_element_decides_no_memory_order() -> None:
+    x, z = np.asfortranarray(np.arange(20.0).reshape(4, 5)), np.arange(5.0).reshape(1, 5)
+    for f in (lambda x, z: x - z, lambda x, z: z * 2 + x, lambda x, z: np.heaviside(x, z)):
+        expected, got = f(x, z), bl.compile(f, dynamic=True, fullgraph=True)(x, z)
+        assert got.strides == expected.strides == (8, 32)
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_broadcasting_of_symbolic_sizes_is_guarded(harness) -> None:
     f = lambda x, y: x + y  # noqa: E731
     same = harness.check(f, lambda: (np.ones(3), np.ones(3)), Policy(True))
