@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import os
 import platform
+import signal
 import struct
 import sys
 import sysconfig
 import threading
+import traceback
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +53,20 @@ def is_free_threaded() -> bool:
 def is_64_bit_little_endian() -> bool:
     """Whether addresses have 64 bits and numbers their low byte first."""
     return struct.calcsize("P") == 8 and sys.byteorder == "little"
+
+
+def raised_by_signal_handler(error: BaseException) -> bool:
+    """Whether an exception comes from a signal handler, which may run, and raise, between any two instructions.
+
+    >>> raised_by_signal_handler(ValueError())
+    False
+    """
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    methods = (
+        getattr(h, "__func__", h) if hasattr(h, "__code__") else type(h).__call__ for h in handlers if callable(h)
+    )
+    codes = {getattr(m, "__code__", None) for m in methods}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def page_size() -> int:

@@ -92,7 +92,9 @@ class State(platform.LockOwner):
             return None
         except OptionsError:
             raise
-        except Exception as error:  # noqa: BLE001 - the one fallback boundary: the plain function gives the answer
+        except Exception as error:  # the one fallback boundary: the plain function gives the answer
+            if platform.raised_by_signal_handler(error):
+                raise
             self._refuse(CaptureBreak(_internal(error, self.function)), kinds)
             return None
         self.entry.add(spec)

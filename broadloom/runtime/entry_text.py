@@ -20,7 +20,8 @@ from broadloom.runtime.text import ll_text
 # Functions and objects that the text asks for, by where they come from.
 PYTHON_FUNCTIONS = (
     "PyBytes_AsString", "PyCell_Get", "PyComplex_FromDoubles", "PyDict_GetItemWithError", "PyErr_Clear",
-    "PyEval_RestoreThread", "PyEval_SaveThread", "PyFloat_FromDouble", "PyFunction_GetCode", "PyFunction_GetDefaults",
+    "PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyFloat_FromDouble", "PyFunction_GetCode",
+    "PyFunction_GetDefaults",
     "PyFunction_GetGlobals", "PyFunction_GetKwDefaults", "PyList_GetItem", "PyList_New", "PyList_SetItem",
     "PyList_Size", "PyLong_AsLongLongAndOverflow", "PyLong_FromLongLong", "PyModule_GetDict",
     "PyObject_CallObject", "PyObject_GenericGetAttr", "PyObject_GenericGetDict", "PyObject_GetAttr", "PyObject_Size",

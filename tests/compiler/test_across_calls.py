@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from typing import Any
@@ -177,3 +178,36 @@ def test_objects_that_are_replaced_while_guards_are_checked(place):
         sys.setprofile(before)
     assert held["array"] is None
     np.testing.assert_array_equal(result, (x * 2.0, np.ones(3)))
+
+
+class Alarm(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Alarm])
+@pytest.mark.parametrize("place", ["check", "capture", "cache_key"])
+def test_what_a_signal_handler_raises_reaches_the_caller(place, kind):
+    def handler(number, frame):
+        raise kind
+
+    def hook(frame, event, argument):
+        if frame.f_code.co_name == place and event == "call":
+            signal.raise_signal(signal.SIGALRM)
+
+    def f(x, some):
+        return x * 2.0 if 3 in some else x
+
+    compiled = bl.compile(f, fullgraph=True)
+    x, some = np.ones(3), {1, 2, 3}
+    if place == "check":
+        compiled(x, some)
+    before = signal.signal(signal.SIGALRM, handler), sys.getprofile()
+    sys.setprofile(hook)
+    try:
+        with pytest.raises(kind):
+            compiled(x, some)
+    finally:
+        sys.setprofile(before[1])
+        signal.signal(signal.SIGALRM, before[0])
+    np.testing.assert_array_equal(compiled(x, some), f(x, some))
+    assert len(compiled.report().compiles) == 1 and not compiled.report().breaks

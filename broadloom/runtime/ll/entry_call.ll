@@ -1,6 +1,6 @@
 ; Binding, and the walk over the chain of specialisations.
 
-; One specialisation: false when its guards do not hold, else *result (null with an error set).
+; One specialisation: false when its guards do not hold (or raised), else *result (null with an error set).
 define internal i1 @attempt(ptr %table, ptr %params, i64 %nparams, ptr %result) {
 entry:
   %bytes = call i64 @w(ptr %table, i64 $T_FRAME)
@@ -360,7 +360,11 @@ loop:
 try:
   %table = call ptr @wp(ptr %list, i64 %i)
   %served = call i1 @attempt(ptr %table, ptr %params, i64 %visible, ptr %result)
-  br i1 %served, label %answer, label %next
+  br i1 %served, label %answer, label %failed
+failed:
+  %error = call ptr @PyErr_Occurred()
+  %calm = icmp eq ptr %error, null
+  br i1 %calm, label %next, label %leave
 next:
   %i1 = add i64 %i, 1
   br label %loop
@@ -371,7 +375,7 @@ miss:
   %m = call ptr @ask_python(ptr %header, ptr %args, i64 %nargs, ptr %kwnames)
   br label %leave
 leave:
-  %value = phi ptr [ %r, %answer ], [ %m, %miss ]
+  %value = phi ptr [ %r, %answer ], [ %m, %miss ], [ null, %failed ]
   %tail = getelementptr ptr, ptr %params, i64 %n
   call void @release(ptr %tail, i64 %half)
   call void @Py_DecRef(ptr %chain)

@@ -319,27 +319,26 @@ done:
   ret ptr %t
 }
 
-; Python decides: callable(arguments) is True.
+; Python decides: callable(arguments) is True. What it raises - Ctrl-C, what a signal handler raises - stays set.
 define internal i1 @guard_call(ptr %callable, ptr %params, i64 %n) {
 entry:
   %inner = call ptr @params_tuple(ptr %params, i64 %n)
   %bad = icmp eq ptr %inner, null
-  br i1 %bad, label %clear, label %pack
+  br i1 %bad, label %no, label %pack
 pack:
   %outer = call ptr @PyTuple_New(i64 1)
   %obad = icmp eq ptr %outer, null
   br i1 %obad, label %spill, label %ask
 spill:
   call void @Py_DecRef(ptr %inner)
-  br label %clear
+  br label %no
 ask:
   %s = call i32 @PyTuple_SetItem(ptr %outer, i64 0, ptr %inner)
   %r = call ptr @PyObject_CallObject(ptr %callable, ptr %outer)
   call void @Py_DecRef(ptr %outer)
   %rbad = icmp eq ptr %r, null
-  br i1 %rbad, label %clear, label %answer
-clear:
-  call void @PyErr_Clear()
+  br i1 %rbad, label %no, label %answer
+no:
   ret i1 false
 answer:
   %yes = icmp eq ptr %r, @_Py_TrueStruct
