@@ -1,16 +1,18 @@
-"""Division by powers of two and small whole powers: when they are replaced, and that the values stay."""
+"""Division by powers of two, small whole powers, signs: when they are replaced, and that the values stay."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import erf
 
+import broadloom as bl
 from broadloom.dtypes import float16, float32, float64, from_numpy
 from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.interpret import interpret
 from broadloom.graph.ir import Output, TensorType
 from broadloom.graph.manager import PassContext
-from broadloom.passes.cheaper_arithmetic import CheaperArithmetic
+from broadloom.passes.cheaper_arithmetic import EVEN, ODD, CheaperArithmetic
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -7.25]
 
@@ -65,3 +67,36 @@ def test_small_whole_powers_are_products_within_the_bound(dtype, number, rng):
 def test_other_powers_stay(number):
     graph, changed = before_and_after("pow", number, float64)
     assert changed is graph
+
+
+@pytest.mark.parametrize("dtype", [float16, float32, float64], ids=str)
+@pytest.mark.parametrize("name", sorted(ODD | EVEN))
+def test_odd_and_even_functions_are_so_to_the_bit(name, dtype, rng):
+    """In compiled code; the rewriting of signs rests on it."""
+    function = (
+        erf if name == "erf" else getattr(np, f"arc{name[1:]}" if name.startswith("a") and name != "abs" else name)
+    )
+    compiled = bl.compile(lambda x: function(x), fullgraph=True)
+    inputs = values(dtype, rng)
+    inputs[np.isnan(inputs)] = 1.5
+    plus, minus = compiled(inputs), compiled(-inputs)
+    expected = plus if name in EVEN else -plus
+    finite = ~np.isnan(plus)
+    assert minus[finite].tobytes() == expected[finite].tobytes()
+    assert np.isnan(minus[~finite]).all()
+
+
+@pytest.mark.parametrize("op", ["multiply", "divide", "add", "subtract"])
+@pytest.mark.parametrize("signs", [(True, False), (False, True), (True, True)])
+def test_signs_of_operands_change_no_bit(op, signs, rng):
+    b = GraphBuilder("test")
+    given = [b.input(n, TensorType(float64, (len(SPECIAL) + 1000,))) for n in "xy"]
+    operands = [b.call("negative", v) if s else v for v, s in zip(given, signs, strict=True)]
+    graph = b.finish([Output(b.call(op, *operands), (0,))])
+    changed = CheaperArithmetic().run(graph, PassContext())
+    with np.errstate(all="ignore"):
+        x = values(float64, rng)
+        y = rng.permutation(x)
+        (want,), (got,) = interpret(graph, [x, y]), interpret(changed, [x, y])
+    numbers = ~np.isnan(want)
+    assert got[numbers].tobytes() == want[numbers].tobytes() and np.isnan(got[~numbers]).all()
