@@ -26,7 +26,6 @@ from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
 
 ROWS = 8
 VECTOR_BYTES = 64
-SPEED = 8  # points that take the time of one by itself, for the estimate of costs
 _DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broadloom.codegen.accumulators import Accumulators
-from broadloom.codegen.panels import ROWS, SPEED, panel_of, stride
+from broadloom.codegen.panels import ROWS, panel_of, stride
 from broadloom.fusion.handlers import accesses, index_of, instructions_of, may_raise, operands_of
 from broadloom.fusion.ir import (
     Body,
@@ -80,11 +80,11 @@ def _is_long(loop: Loop) -> bool:
 
 def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
     """The loops over whose linearised points a kernel function is given a range, and how many outer points of the
-    kernel each of them stands for, in time."""
+    kernel each of them stands for, in time: a vector of columns takes that of one point by itself."""
     panel = panel_of(kernel)
     if panel is not None:
         rows, columns = kernel.outer[-2:]
-        return (*kernel.outer[:-2], _tiles(rows, ROWS), _tiles(columns, panel.lanes)), ROWS * panel.lanes // SPEED
+        return (*kernel.outer[:-2], _tiles(rows, ROWS), _tiles(columns, panel.lanes)), ROWS
     tiled = tiled_loop(kernel)
     if tiled is None:
         return kernel.outer, 1
