@@ -90,7 +90,7 @@ def main(out: Path, *, quick: bool = False) -> int:
     with Progress(console=console) as progress:
         task = progress.add_task("examples", total=5)
         options = black_scholes.options(10_000 if quick else 1_000_000)
-        rows.append(measure(f"Black-Scholes, {len(options[0]):,}", black_scholes.price, *options)[0])
+        rows.append(measure(f"Black-Scholes {len(options[0]):.0e}", black_scholes.price, *options)[0])
         progress.advance(task)
         for name, photo in image_pipeline.photographs().items():
             row, enhanced = measure(f"photograph {name}", image_pipeline.enhance, photo)
@@ -107,7 +107,7 @@ def main(out: Path, *, quick: bool = False) -> int:
         heat_picture(field).save(out / "heat.png")
         progress.advance(task)
         points, centres = kmeans.digits()
-        rows.append(measure("k-means step, digits", kmeans.kmeans_step, points, centres)[0])
+        rows.append(measure("k-means, digits", kmeans.kmeans_step, points, centres)[0])
         progress.advance(task)
     show(rows, console)
     console.print(f"pictures: {out.resolve()}")
