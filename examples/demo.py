@@ -74,7 +74,7 @@ def heat_picture(field: np.ndarray) -> Image.Image:
 def show(rows: list[Row], console: Console) -> None:
     """Print the table."""
     table = Table(title="NumPy functions, unchanged, compiled by Broadloom (times in ms)", box=SIMPLE)
-    for title in ("example", "NumPy", "first", "steady", "speed-up", "error", "loops"):
+    for title in ("example", "NumPy", "first", "steady", "speed-up", "error", "kernels"):
         table.add_column(title, justify="left" if title == "example" else "right", no_wrap=True)
     for row in rows:
         times = (f"{1e3 * seconds:.1f}" for seconds in (row.numpy, row.first, row.steady))
