@@ -31,7 +31,7 @@ def field(b: FunctionBuilder, struct: Val, offset: int) -> Val:
 
 
 def fail(b: FunctionBuilder, ctx: Val, site: Val, key: Val, first: Val, second: Val) -> None:
-    """Record a failure at `site` (i32) and linear index `key`, with two i64 for the message."""
+    """Record a failure at `site` (i32) and `key` (i64), with two i64 for the message."""
     function = b.module.helper(
         "bl_fail",
         "void",

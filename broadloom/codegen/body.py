@@ -3,8 +3,8 @@
 What goes in: a recorded `Body`, the indexer with the loops' variables bound, the accumulators, and where a failed
 check leaves to. What comes out: straight-line code at the current place, but for checks and masked parts.
 
-What holds: loads stand in recorded order relative to stores; a failed check records its site and the linear index of
-the iteration, and leaves the iteration; memory bools are true for any non-zero byte.
+What holds: loads stand in recorded order relative to stores; a failed check records its site and its key and goes on
+with index 0, or leaves the iteration where the axis is empty; memory bools are true for any non-zero byte.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from broadloom.fusion.ir import (
     Store,
 )
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol
+from broadloom.symbolic import Size, Symbol, gt, proves
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,6 @@ class BodyEmitter:
     accumulators: Accumulators
     ctx: Val
     sites: Mapping[int, Val]
-    key: Size  # the linear index of the iteration
     lane: Val | None
     leave: Block
     given: Mapping[int, Given] = field(default_factory=dict)  # what was computed outside of the loop
@@ -153,8 +152,8 @@ class BodyEmitter:
                 return tuple(self.b.splat(Val(t, text), width) for t, text in literal(dtype, data)), dtype
             case IndexValue(index, dtype):
                 return self._index_value(index, dtype), dtype
-            case Indirect(operand, size, symbol, site):
-                place = self._check(get(operand)[0], dtypes[operand], size, site)
+            case Indirect(operand, size, symbol, site, key):
+                place = self._check(get(operand)[0], dtypes[operand], size, site, key)
                 self.indexer.bind(symbol, place)
                 self.bound.append((symbol, place))
                 return None, bool_
@@ -212,8 +211,8 @@ class BodyEmitter:
             return (self.b.int_cast(value, register_type(dtype)[0], signed=True),)
         return self.emit(self.b, "cast", [(value,)], [int64], dtype, {"dtype": dtype})
 
-    def _check(self, value: Val, dtype: DType, size: Size, site: int) -> Val:
-        """The index, made non-negative and proven below `size`; a failure leaves the iteration."""
+    def _check(self, value: Val, dtype: DType, size: Size, site: int, key: Size) -> Val:
+        """The index, made non-negative and proven below `size`; after a failure 0, to find lower keys yet."""
         b = self.b
         if not dtype.is_integer:
             raise VerifyError("index is no integer", got=dtype)
@@ -225,15 +224,20 @@ class BodyEmitter:
         if dtype.kind == "i":
             index = b.select(b.icmp("slt", wide, i64(0)), b.add(wide, bound), wide)
         good, bad = b.block("good"), b.block("bad")
+        before = b.current
         b.cond_br(b.icmp("ult", index, bound), good, bad)
         b.at(bad)
         self.indexer.open(None)
-        abi.fail(b, self.ctx, self.sites[site], self.indexer.value(self.key), wide, bound)
+        abi.fail(b, self.ctx, self.sites[site], self.indexer.value(key), wide, bound)
         self.indexer.close()
-        b.br(self.leave)
-        self.left = True
+        failed = b.current
+        if proves(gt(size, 0)):
+            b.br(good)
+        else:
+            b.cond_br(b.icmp("eq", bound, i64(0)), self.leave, good)
+            self.left = True
         b.at(good)
-        return index
+        return b.phi("i64", (index, before), (i64(0), failed)).value
 
     # -- masked parts --
 

@@ -109,6 +109,7 @@ def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[i
                 if instruction.site >= 0:
                     sites.setdefault(instruction.site)
                 see(instruction.size)
+                see(instruction.key)
                 local.add(instruction.symbol)
             index = getattr(instruction, "index", None)
             if index is not None:

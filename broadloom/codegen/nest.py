@@ -41,8 +41,8 @@ from broadloom.codegen.plans import (
     tiled_loop,
 )
 from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Indirect, Kernel, Loop, Reduce, Running, Stage
-from broadloom.symbolic import Size, Symbol, smin, substitute
+from broadloom.fusion.ir import Kernel, Loop, Reduce, Running, Stage
+from broadloom.symbolic import Symbol, smin
 
 
 class NestBuilder:
@@ -165,9 +165,8 @@ class NestBuilder:
         variable = self.loops[-1].variable
         if not self.columns:
             run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
-            flat = [
-                s for s in self.kernel.stages if self.tiled is None and not any(t.loops for t in self.kernel.stages)
-            ]
+            plain = self.tiled is None and not any(s.loops for s in self.kernel.stages)
+            flat = self.kernel.stages if plain else ()
             self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
             return
 
@@ -206,9 +205,9 @@ class NestBuilder:
         b.at(enter)
         bound: list[tuple[Symbol, Val]] = []
         self.indexer.open(None)
+        self.indexer.bind(variable, i64(0))  # for keys: the first of the iterations, which all fail alike
         for stage, numbers in found:
-            key = substitute(linear_index((*self.kernel.outer, *stage.loops)), {variable: 0})
-            emitter = self._emitter(key, None, after, {})
+            emitter = self._emitter(None, after, {})
             self.given[id(stage)] = emitter.run_some(stage.body, numbers)
             bound += emitter.bound
         self.indexer.close()
@@ -234,7 +233,13 @@ class NestBuilder:
             end = self.indexer.value(smin(tile.variable * TILE + TILE, loop.extent))
             bounds.append((loop.variable, start, end))
         (first, top, bottom), (second, left, right) = bounds
-        self._loop(first, top, bottom, lambda: self._loop(second, left, right, self._point))
+
+        def row() -> None:
+            self._hoisting(
+                self.kernel.stages, second, left, right, lambda: self._loop(second, left, right, self._point)
+            )
+
+        self._loop(first, top, bottom, row)
 
     # -- panels --
 
@@ -333,9 +338,6 @@ class NestBuilder:
         reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
         chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
         cut = chunked_loop(stage.loops, self.chunk) if chunked else None
-        key: Size = 0
-        if any(isinstance(i, Indirect) for i in instructions_of(stage.body)):
-            key = linear_index((*self.kernel.outer, *stage.loops))
 
         def flush(lane: Val | None) -> None:
             for name in chunked:
@@ -352,7 +354,7 @@ class NestBuilder:
 
         def nest(k: int) -> None:
             if k == len(stage.loops):
-                run = partial(each, lambda lane: self._body(stage, lane, key))
+                run = partial(each, lambda lane: self._body(stage, lane))
                 if self.columns:
                     self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
                 else:
@@ -389,7 +391,7 @@ class NestBuilder:
 
             def pass_over(search: Search) -> None:
                 self.accumulators.search = search
-                self._loop(loop.variable, start, end, lambda: self._body(stage, None, 0))
+                self._loop(loop.variable, start, end, lambda: self._body(stage, None))
                 self.accumulators.search = Search.NONE
 
             self.accumulators.start_block(name)
@@ -399,18 +401,18 @@ class NestBuilder:
 
         b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
 
-    def _body(self, stage: Stage, lane: Val | None, key: Size) -> None:
+    def _body(self, stage: Stage, lane: Val | None) -> None:
         b = self.b
         leave = b.block("leave")
         self.indexer.open(None)
-        emitter = self._emitter(key, lane, leave, self.given.get(id(stage), {}))
+        emitter = self._emitter(lane, leave, self.given.get(id(stage), {}))
         emitter.run(stage.body)
         self.indexer.close()
         if emitter.left:
             b.br(leave)
             b.at(leave)
 
-    def _emitter(self, key: Size, lane: Val | None, leave: Block, given: Mapping[int, Given]) -> BodyEmitter:
+    def _emitter(self, lane: Val | None, leave: Block, given: Mapping[int, Given]) -> BodyEmitter:
         return BodyEmitter(
             self.b,
             self.emit,
@@ -419,17 +421,8 @@ class NestBuilder:
             self.accumulators,
             self.ctx,
             self.sites,
-            key,
             lane,
             leave,
             given,
             self.vector,
         )
-
-
-def linear_index(loops: Sequence[Loop]) -> Size:
-    """The linear index of an outer point."""
-    key: Size = 0
-    for loop in loops:
-        key = key * loop.extent + loop.variable
-    return key

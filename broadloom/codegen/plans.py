@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from broadloom.codegen.accumulators import Accumulators
 from broadloom.codegen.panels import ROWS, panel_of, stride
-from broadloom.fusion.handlers import accesses, index_of, instructions_of, may_raise, operands_of
+from broadloom.fusion.handlers import accesses, index_of, instructions_of, operands_of
 from broadloom.fusion.ir import (
     Body,
     Compute,
@@ -59,8 +59,6 @@ def tiled_loop(kernel: Kernel) -> int | None:
     """The number of the outer loop that is tiled together with the last one, or None: there is a loop along which
     some accesses take unit steps while they take long ones along the last, and others the other way round."""
     plain = not kernel.accumulators and not kernel.serial and not any(s.loops for s in kernel.stages)
-    if any(may_raise(s.body) for s in kernel.stages):
-        return None  # tiles are not run in the order of points, in which the first failure is the one to report
     if not plain or len(kernel.outer) < 2 or not _is_long(kernel.outer[-1]):
         return None
     last = kernel.outer[-1].variable

@@ -5,7 +5,7 @@ innermost place, and without a last outer loop as short: its points become parts
 their own.
 
 What holds: each point computes the same values in the same order. Kernels with run-time checks stay as they are,
-because a failure is keyed by the iteration.
+because a check of an empty axis leaves the body, and with it all points that would be in it.
 """
 
 from __future__ import annotations

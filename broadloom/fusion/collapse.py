@@ -3,7 +3,7 @@
 What goes in: a `Kernel`. What comes out: the same kernel with fewer loops, where every index expression sees two
 neighbouring loops i, j only as `i * extent(j) + j`.
 
-What holds: the points and the order of iteration stay the same, and so does every address.
+What holds: the points and the order of iteration stay the same, and so does every address and the key of every check.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from broadloom.fusion.handlers import index_of, instructions_of
 from broadloom.fusion.ir import Body, IndexValue, Indirect, Instruction, Kernel, Load, Loop, Masked, Stage, Store
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, mul, substitute
 
 
@@ -46,7 +47,9 @@ def _collapse(
             extent = mul(first.extent, second.extent)
             variable = Symbol(f"{first.variable.name}{second.variable.name}", 0, extent - 1)
             values: dict[Symbol, Size] = {first.variable: 0, second.variable: variable}
-            bodies = tuple(_rewritten(body, values) for body in bodies)
+            apart: dict[Symbol, Size] = {first.variable: variable // second.extent}
+            apart[second.variable] = variable % second.extent
+            bodies = tuple(_rewritten(body, _Joined(first.variable, second, values, apart)) for body in bodies)
             loops = (*loops[:k], Loop(variable, extent), *loops[k + 2 :])
         k -= 1
     return loops, bodies
@@ -73,16 +76,30 @@ def _joins(e: Size, first: Symbol, second: Loop) -> bool:
     return second.variable not in free_symbols(inner[0]) | free_symbols(outer[0])
 
 
-def _rewritten(body: Body, values: dict[Symbol, Size]) -> Body:
-    return Body(tuple(_rewrite(i, values) for i in body.instructions), body.base)
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A pair of loops that became one: what their variables are in expressions that join, and in others."""
+
+    first: Symbol
+    second: Loop
+    values: dict[Symbol, Size]
+    apart: dict[Symbol, Size]
+
+    def key(self, e: Size) -> Size:
+        """The key of a check, which is no address and hinders no joining."""
+        return substitute(e, self.values if _joins(e, self.first, self.second) else self.apart)
 
 
-def _rewrite(i: Instruction, values: dict[Symbol, Size]) -> Instruction:
+def _rewritten(body: Body, joined: _Joined) -> Body:
+    return Body(tuple(_rewrite(i, joined) for i in body.instructions), body.base)
+
+
+def _rewrite(i: Instruction, joined: _Joined) -> Instruction:
     match i:
         case Load() | Store() | IndexValue():
-            return replace(i, index=substitute(i.index, values))
+            return replace(i, index=substitute(i.index, joined.values))
         case Indirect():
-            return replace(i, size=substitute(i.size, values))
+            return replace(i, size=substitute(i.size, joined.values), key=joined.key(i.key))
         case Masked():
-            return replace(i, body=_rewritten(i.body, values))
+            return replace(i, body=_rewritten(i.body, joined))
     return i

@@ -1,7 +1,7 @@
 """The interpreter of loop programs: runs a `Program` with NumPy, for tests and for comparing levels.
 
 What goes in: a `Program` and the input arrays. What comes out: the output arrays; inputs that the program stores to
-are changed in place. Or a `Failure`: the failed check with the lowest (site, linear index).
+are changed in place. Or a `Failure`: the failed check with the lowest (site, key).
 
 What holds: outer points are evaluated side by side, as arrays (one by one in a serial kernel); stage loops run in
 order; every access is checked to lie within its buffer; the ops' own reference kernels give the values. Float sums
@@ -49,7 +49,7 @@ from broadloom.symbolic import evaluate as evaluate_size
 
 
 class Failure(Exception):
-    """A failed run-time check of the program: its site, the linear index of the iteration, and the numbers of the
+    """A failed run-time check of the program: its site, its key, and the numbers of the
     message."""
 
     def __init__(self, site: int, key: int, payload: tuple[int, ...]) -> None:
@@ -146,7 +146,6 @@ class _Frame:
     run: _KernelRun
     at: Array
     symbols: Environment
-    key: Size
     values: list[Array | None] = field(default_factory=list)
     dtypes: list[DType] = field(default_factory=list)
 
@@ -163,10 +162,10 @@ class _Frame:
         """The frame of some of the points."""
         symbols = {s: v[keep] if isinstance(v, np.ndarray) else v for s, v in self.symbols.items()}
         values = [None if v is None else v[keep] for v in self.values]
-        return _Frame(self.run, self.at[keep], symbols, self.key, values, list(self.dtypes))
+        return _Frame(self.run, self.at[keep], symbols, values, list(self.dtypes))
 
     def body(self, body: Body) -> _Frame:
-        """Runs all instructions; the frame of the points that no check dropped."""
+        """Runs all instructions; the frame of the points that no check on an empty axis dropped."""
         frame = self
         for instruction in body.instructions:
             if isinstance(instruction, Indirect):
@@ -196,9 +195,7 @@ class _Frame:
             case IndexValue(index, dtype):
                 return self.index(index).astype(dtype.numpy), dtype
             case Compute(op, args, dtype, attrs):
-                with np.errstate(all="ignore"):
-                    result = OPS[op].reference(*(self.get(a) for a in args), **dict(attrs))
-                return np.broadcast_to(np.asarray(result, dtype.numpy), self.at.shape), dtype
+                return self.compute(op, [self.get(a) for a in args], dtype, dict(attrs)), dtype
             case Reduce(name, operand, position):
                 states[name].fold(self.at, self.get(operand), None if position is None else self.get(position))
                 return None, int64
@@ -214,6 +211,16 @@ class _Frame:
                 return self.masked(instruction), instruction.dtype
         raise VerifyError("unknown instruction", got=type(instruction).__name__)
 
+    def compute(self, op: str, operands: list[Array], dtype: DType, attrs: dict[str, object]) -> Array:
+        try:
+            with np.errstate(all="ignore"):
+                result = OPS[op].reference(*operands, **attrs)
+        except ValueError:
+            if self.run.failure is None:
+                raise
+            result = 0  # of what failed its check, as a negative exponent: never delivered
+        return np.broadcast_to(np.asarray(result, dtype.numpy), self.at.shape)
+
     def add(self, memory: Memory, where: Array, value: Array, dtype: DType) -> None:
         """Element by element: indices may be equal."""
         with np.errstate(all="ignore"):
@@ -226,7 +233,6 @@ class _Frame:
         result = np.array(self.get(masked.other))
         inner = self.kept(mask)
         inner.values, inner.dtypes = inner.values[: masked.body.base], inner.dtypes[: masked.body.base]
-        inner.key = self.key
         lanes = np.flatnonzero(mask)
         order = dict(zip(inner.at.tolist(), lanes.tolist(), strict=True))
         done = inner.body(masked.body)
@@ -241,11 +247,12 @@ class _Frame:
             [int(g) + int(s) if int(g) < 0 else int(g) for g, s in zip(given, size, strict=True)], object
         )
         bad = np.array([not 0 <= w < s for w, s in zip(wrapped, size, strict=True)], np.bool_)
-        keys = self.index(self.key)
+        keys = self.index(instruction.key)
         for k in np.flatnonzero(bad).tolist():
             self.run.fail(instruction.site, int(keys[k]), (int(given[k]), int(size[k])))
-        frame = self.kept(~bad)
-        frame.symbols[instruction.symbol] = wrapped[~bad].astype(np.int64)
+        good = ~bad | (size > 0)
+        frame = self.kept(good)
+        frame.symbols[instruction.symbol] = np.where(bad, 0, wrapped)[good].astype(np.int64)
         return frame
 
 
@@ -283,14 +290,11 @@ class _KernelRun:
 
     def _stage(self, stage: Stage, at: Array, symbols: Environment) -> None:
         limits = [np.broadcast_to(np.asarray(index_of(p.extent, symbols), np.int64), at.shape) for p in stage.loops]
-        key: Size = 0
-        for loop in (*self.kernel.outer, *stage.loops):
-            key = key * loop.extent + loop.variable
         for step in itertools.product(*(range(int(limit.max(initial=0))) for limit in limits)):
             active = np.ones(at.shape, np.bool_)
             for limit, value in zip(limits, step, strict=True):
                 active &= value < limit
-            frame = _Frame(self, at, symbols, key).kept(active)
+            frame = _Frame(self, at, symbols).kept(active)
             frame.symbols.update({loop.variable: value for loop, value in zip(stage.loops, step, strict=True)})
             frame.body(stage.body)
 

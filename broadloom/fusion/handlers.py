@@ -40,7 +40,7 @@ class Handler(Protocol):
     def literal(self, dtype: DType, data: bytes) -> Any: ...
     def index_value(self, index: Size, dtype: DType) -> Any: ...
     def compute(self, op: str, args: tuple[Any, ...], dtype: DType, attrs: tuple[tuple[str, object], ...]) -> Any: ...
-    def indirect(self, value: Any, size: Size, site: int) -> Symbol: ...
+    def indirect(self, value: Any, size: Size, site: int, key: Size = 0) -> Symbol: ...
     def reduce(self, name: str, value: Any, position: Any | None) -> None: ...
     def running(self, name: str, value: Any, dtype: DType) -> Any: ...
     def accumulated(self, name: str, dtype: DType) -> Any: ...
@@ -107,14 +107,14 @@ class Recording:
     ) -> Operand:
         return self._pure(Compute(op, args, dtype, attrs))
 
-    def indirect(self, value: Operand, size: Size, site: int) -> Symbol:
-        # The same value checked against the same size at the same site is one check and one symbol.
+    def indirect(self, value: Operand, size: Size, site: int, key: Size = 0) -> Symbol:
+        # The same value checked against the same size at the same site under the same key is one check and one symbol.
         for known in self.instructions:
-            if isinstance(known, Indirect) and (known.value, known.size, known.site) == (value, size, site):
+            if isinstance(known, Indirect) and known == Indirect(value, size, known.symbol, site, key):
                 return known.symbol
         symbol = Symbol(f"t{self._names[0]}", 0, size - 1)
         self._names[0] += 1
-        self._effect(Indirect(value, size, symbol, site))
+        self._effect(Indirect(value, size, symbol, site, key))
         return symbol
 
     def reduce(self, name: str, value: Operand, position: Operand | None = None) -> None:
@@ -178,8 +178,8 @@ class _Replay:
                 return h.literal(dtype, data)
             case IndexValue(index, dtype):
                 return h.index_value(self.index(index), dtype)
-            case Indirect(value, size, symbol, site):
-                self.symbols[symbol] = h.indirect(v[value], self.index(size), site)
+            case Indirect(value, size, symbol, site, key):
+                self.symbols[symbol] = h.indirect(v[value], self.index(size), site, self.index(key))
                 return None
             case Reduce(name, value, position):
                 return h.reduce(self.accumulator(name), v[value], None if position is None else v[position])
@@ -240,7 +240,7 @@ def _facts(body: Body) -> Facts:
                 found.append(Access(buffer, index, dtype, "load"))
             case Store(buffer, index, _, mode):
                 found.append(Access(buffer, index, None, mode))
-            case Indirect(_, _, _, site):
+            case Indirect(site=site):
                 raises = raises or site >= 0
             case Masked(_, masked, _, _, _):
                 inner = facts_of(masked)
@@ -277,7 +277,7 @@ def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
     match instruction:
         case Compute(_, args, _, _):
             return args
-        case Store(_, _, value, _) | Indirect(value, _, _, _) | Running(_, value, _):
+        case Store(_, _, value, _) | Indirect(value) | Running(_, value, _):
             return (value,)
         case Reduce(_, value, position):
             return (value,) if position is None else (value, position)
@@ -288,11 +288,11 @@ def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def index_of(instruction: Instruction) -> Size | None:
-    """The index expression of an instruction, if it has one."""
+    """The index expression of an instruction, if it has one. The key of a check is none: only a failure asks for it."""
     match instruction:
         case Load(_, index, _) | Store(_, index, _, _) | IndexValue(index, _):
             return index
-        case Indirect(_, size, _, _):
+        case Indirect(_, size):
             return size
     return None
 

@@ -101,13 +101,16 @@ class Compute:
 @dataclass(frozen=True, slots=True)
 class Indirect:
     """Binds `symbol` to a run-time index: a negative value gets `size` added once, then 0 <= index < size is
-    checked; a failure reports `site` of the program's site table with (index as given, size). A value that is proven
-    to be in range has the site -1 and is taken as it is."""
+    checked; a failure reports `site` of the program's site table with (index as given, size), and the iteration goes
+    on with index 0, or ends here where the axis is empty. Of several failures that with the lowest (site, `key`) is
+    reported: `key` is where the index stands in its index array, in the order in which NumPy looks at it, whatever
+    the order of the loops. A value that is proven to be in range has the site -1 and is taken as it is."""
 
     value: Operand
     size: Size
     symbol: Symbol
     site: int
+    key: Size = 0
 
 
 @dataclass(frozen=True, slots=True)

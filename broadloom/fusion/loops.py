@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broadloom.fusion.collapse import collapse
-from broadloom.fusion.handlers import accesses, instructions_of, may_raise
+from broadloom.fusion.handlers import accesses, instructions_of
 from broadloom.fusion.ir import Body, Kernel, Loop, Reduce, Stage
 from broadloom.symbolic import Expr, Size, Symbol, coefficient, evaluate, free_symbols
 
@@ -38,19 +38,17 @@ def _stride(index: Size, variable: Symbol) -> int:
 
 
 def _sorted(kernel: Kernel) -> tuple[Loop, ...]:
-    """Outer loops by falling step of the stores, then of the loads; ties keep their order. Where a check may fail all
-    stay, as the first failure in that order is the one to report."""
-    if len(kernel.outer) < 2 or any(may_raise(s.body) for s in kernel.stages):
+    """Outer loops by falling step of the stores, then of the loads; ties keep their order. Those of a scatter all
+    stay, as the last of equal indices wins."""
+    if len(kernel.outer) < 2 or kernel.serial:
         return kernel.outer
     return _by_step(kernel.outer, [s.body for s in kernel.stages])
 
 
 def _sorted_stage(stage: Stage) -> tuple[Loop, ...]:
-    """A stage's loops likewise, unless its iterations have an order: cumulative ops, first extremum, checks."""
-    ordered = (
-        stage.sequential
-        or may_raise(stage.body)
-        or any(isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body))
+    """A stage's loops likewise, unless its iterations have an order: cumulative ops, first extremum."""
+    ordered = stage.sequential or any(
+        isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body)
     )
     return stage.loops if ordered else _by_step(stage.loops, [stage.body])
 

@@ -70,7 +70,7 @@ _INSTRUCTIONS = {
         "store": rf"store ({_NAME})({_BRACKET}) %(\d+)( add)?",
         "literal": r"literal (\w+) ([0-9a-f]*)",
         "index": rf"index ({_BRACKET}) (\w+)",
-        "indirect": rf"indirect {_SYMBOL} = %(\d+) < ({_BRACKET}) site (-?\d+)",
+        "indirect": rf"indirect {_SYMBOL} = %(\d+) < ({_BRACKET}) site (-?\d+)(?: key ({_BRACKET}))?",
         "reduce": rf"reduce ({_NAME}) %(\d+)(?: at %(\d+))?",
         "running": rf"running ({_NAME}) %(\d+) (\w+)",
         "accumulated": rf"accumulated ({_NAME}) (\w+)",
@@ -298,7 +298,8 @@ class _Parser:
             case "index":
                 return IndexValue(self.size(line, g[0]), self.dtype(line, g[1]))
             case "indirect":
-                return Indirect(int(g[2]), self.size(line, g[3]), self.symbol(line, g[0], g[1]), int(g[4]))
+                key = 0 if g[5] is None else self.size(line, g[5])
+                return Indirect(int(g[2]), self.size(line, g[3]), self.symbol(line, g[0], g[1]), int(g[4]), key)
             case "reduce":
                 return Reduce(_name(g[0]), int(g[1]), None if g[2] is None else int(g[2]))
             case "running":

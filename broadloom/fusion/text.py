@@ -108,8 +108,9 @@ def _instruction(i: Instruction) -> str:
         case Compute(op, args, dtype, attrs):
             tail = " {" + ", ".join(f"{k}={format_value(v)}" for k, v in attrs) + "}" if attrs else ""
             return f"{op}({', '.join(f'%{a}' for a in args)}) {dtype}{tail}"
-        case Indirect(value, size, symbol, site):
-            return f"indirect {_symbol(symbol)} = %{value} < [{size}] site {site}"
+        case Indirect(value, size, symbol, site, key):
+            tail = "" if key == 0 else f" key [{key}]"
+            return f"indirect {_symbol(symbol)} = %{value} < [{size}] site {site}{tail}"
         case Reduce(name, value, position):
             return f"reduce {format_name(name)} %{value}{'' if position is None else f' at %{position}'}"
         case Running(name, value, dtype):

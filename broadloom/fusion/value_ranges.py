@@ -60,7 +60,7 @@ class ValueRanges:
         low, high = rule(*args)
         return (low, high) if whole[0] <= low and high <= whole[1] else whole
 
-    def indirect(self, value: Any, size: Size, site: int) -> Symbol:
+    def indirect(self, value: Any, size: Size, site: int, key: Size = 0) -> Symbol:
         return Symbol("t", 0, size - 1)
 
     def reduce(self, name: str, value: Any, position: Any | None = None) -> None:

@@ -161,10 +161,11 @@ class _KernelVerifier:
                 return dtype
             case Compute():
                 return self.compute(i, [self.operand(a, dtypes) for a in i.args])
-            case Indirect(value, size, symbol, site):
+            case Indirect(value, size, symbol, site, key):
                 if not self.operand(value, dtypes).is_integer or not -1 <= site < self.sites:
                     raise self.fail("check has no integer index or no site", f"{i}")
                 self.size(size)
+                self.size(key)
                 self.bind(symbol)
                 return None
             case Reduce(name, value, position):

@@ -409,7 +409,7 @@ def take(index_dtype=int64):
     t = Symbol("t0", 0, N - 1)
     k = loop("k", M)
     w = Written()
-    w.put(Indirect(w.load("at", k.variable, index_dtype), N, t, 0))
+    w.put(Indirect(w.load("at", k.variable, index_dtype), N, t, 0, k.variable))
     w.store("o", k.variable, w.load("x", t, float32))
     buffers = [
         array("x", float32, (N,), "input", 0),
@@ -457,8 +457,8 @@ def test_the_earlier_site_wins_over_the_earlier_index():
     a, b = Symbol("t0", 0, N - 1), Symbol("t1", 0, N - 1)
     k = loop("k", M)
     w = Written()
-    w.put(Indirect(w.load("p", k.variable, int64), N, a, 0))
-    w.put(Indirect(w.load("q", k.variable, int64), N, b, 1))
+    w.put(Indirect(w.load("p", k.variable, int64), N, a, 0, k.variable))
+    w.put(Indirect(w.load("q", k.variable, int64), N, b, 1, k.variable))
     w.store("o", k.variable, w.op("add", w.load("x", a, float32), w.load("x", b, float32), dtype=float32))
     buffers = [
         array("x", float32, (N,), "input", 0),
@@ -480,7 +480,7 @@ def scatter(mode, dtype):
     k, z = loop("k", M), loop("z", N)
     fill, w = Written(), Written()
     fill.store("o", z.variable, fill.number(dtype, 0))
-    w.put(Indirect(w.load("at", k.variable, int64), N, t, 0))
+    w.put(Indirect(w.load("at", k.variable, int64), N, t, 0, k.variable))
     w.store("o", t, w.load("x", k.variable, dtype), mode)
     buffers = [
         array("x", dtype, (M,), "input", 0),
@@ -723,7 +723,7 @@ def embedding():
     """Rows of x picked by indices."""
     t, k = Symbol("t0", 0, N - 1), loop("k", DEPTH)
     w = Written()
-    w.put(Indirect(w.load("at", k.variable, int64), N, t, 0))
+    w.put(Indirect(w.load("at", k.variable, int64), N, t, 0, k.variable))
     w.store("o", k.variable * M + j, w.op("add", w.load("x", t * M + j, float32), w.number(float32, 1), dtype=float32))
     buffers = [
         array("x", float32, (N, M), "input", 0),
@@ -749,6 +749,121 @@ def test_a_check_that_stays_the_same_is_made_outside_of_the_loop():
     assert (caught.value.site, caught.value.key) == (0, interpreted.value.key)
     assert native(x[:, :0].copy(), at)[0].shape == (40, 0)
     assert hoisted_checks(take().steps[0].stages[0].body, take().steps[0].outer[0].variable, frozenset()) == frozenset()
+
+
+def turned_take():
+    """o[i, j] = x[at[j, i]] where `at` and `o` are in C order, and keys count through `at`: tiles."""
+    t = Symbol("t0", 0, DEPTH - 1)
+    w = Written()
+    w.put(Indirect(w.load("at", j * N + i, int64), DEPTH, t, 0, j * N + i))
+    w.store("o", i * M + j, w.load("x", t, float32))
+    buffers = [
+        array("x", float32, (DEPTH,), "input", 0),
+        array("at", int64, (M, N), "input", 1),
+        array("o", float32, (N, M), "output", 0),
+    ]
+    bindings = [(DEPTH, 0, "size", 0), (M, 1, "size", 0), (N, 1, "size", 1)]
+    return program([pointwise([ROW, COLUMN], w.body())], buffers, [N, M, DEPTH], bindings, [Site("index", "take", 0)])
+
+
+def summed_take():
+    """o[j] = the sum of x[at[i, j]] over i: columns."""
+    t = Symbol("t0", 0, DEPTH - 1)
+    fold, store = Written(), Written()
+    fold.put(Indirect(fold.load("at", i * M + j, int64), DEPTH, t, 0, i * M + j))
+    fold.put(Reduce("a", fold.load("x", t, float32)))
+    store.store("o", j, store.put(Accumulated("a", float32)))
+    buffers = [
+        array("x", float32, (DEPTH,), "input", 0),
+        array("at", int64, (N, M), "input", 1),
+        array("o", float32, (M,), "output", 0),
+    ]
+    bindings = [(DEPTH, 0, "size", 0), (N, 1, "size", 0), (M, 1, "size", 1)]
+    stages = (Stage((ROW,), fold.body()), Stage((), store.body()))
+    kernel = Kernel("k", (COLUMN,), stages, (Accumulator("a", "sum", float32, float32),))
+    return program([kernel], buffers, [N, M, DEPTH], bindings, [Site("index", "take", 0)])
+
+
+@pytest.mark.parametrize("make", [turned_take, summed_take])
+def test_the_lowest_key_is_named_by_tiles_and_columns(make):
+    p = make()
+    (kernel,) = p.steps
+    assert runs_in_columns(kernel) or tiled_loop(kernel) is not None
+    native = Native(p, always_split=True, split=(0.2, 0.37, 0.9))
+    rng = np.random.default_rng(0)
+    x, good = rng.random(9, np.float32), rng.integers(-9, 9, (70, 90))
+    np.testing.assert_allclose(native(x, good)[0], x[good].T if make is turned_take else x[good].sum(axis=0), rtol=1e-5)
+    for _ in range(20):
+        at = good.copy()
+        at[rng.integers(70, size=4), rng.integers(90, size=4)] = 9 + np.arange(4)
+        first = int(np.flatnonzero(at > 8)[0])
+        with pytest.raises(Failed) as caught:
+            native(x, at)
+        assert (caught.value.key, caught.value.payload) == (first, (at.ravel()[first], 9))
+    with pytest.raises(Failure) as interpreted:
+        evaluate(p, [x, at])
+    assert (interpreted.value.key, interpreted.value.payload) == (first, caught.value.payload)
+
+
+def hoisted_beside_another():
+    """o[k, j] = x[p[k]] + y[q[k, j]]; the check of q comes first in the program's order, that of p first in time."""
+    a, b, k = Symbol("t0", 0, N - 1), Symbol("t1", 0, DEPTH - 1), loop("k", 7)
+    w = Written()
+    w.put(Indirect(w.load("p", k.variable, int64), N, a, 1, k.variable))
+    w.put(Indirect(w.load("q", k.variable * M + j, int64), DEPTH, b, 0, k.variable * M + j))
+    total = w.op("add", w.load("x", a, float32), w.load("y", b, float32), dtype=float32)
+    w.store("o", k.variable * M + j, total)
+    buffers = [
+        array("x", float32, (N,), "input", 0),
+        array("y", float32, (DEPTH,), "input", 1),
+        array("p", int64, (7,), "input", 2),
+        array("q", int64, (7, M), "input", 3),
+        array("o", float32, (7, M), "output", 0),
+    ]
+    bindings = [(N, 0, "size", 0), (DEPTH, 1, "size", 0), (M, 3, "size", 1)]
+    sites = [Site("index", "take", 0), Site("index", "gather", 0)]
+    return program([pointwise([k, COLUMN], w.body())], buffers, [N, M, DEPTH], bindings, sites)
+
+
+def test_a_failed_check_outside_of_the_loop_hides_none_inside():
+    p = hoisted_beside_another()
+    assert hoisted_checks(p.steps[0].stages[0].body, j, frozenset())
+    x, y = np.zeros(5, np.float32), np.zeros(6, np.float32)
+    outer, inner = np.zeros(7, np.int64), np.zeros((7, 40), np.int64)
+    outer[2], inner[2, 30] = 55, 66
+    for run, error in ((Native(p), Failed), (lambda *arrays: evaluate(p, arrays), Failure)):
+        with pytest.raises(error) as caught:
+            run(x, y, outer, inner)
+        assert (caught.value.site, caught.value.key, caught.value.payload) == (0, 110, (66, 6))
+        with pytest.raises(error) as caught:
+            run(x, y, outer, inner * 0)
+        assert (caught.value.site, caught.value.key, caught.value.payload) == (1, 2, (55, 5))
+        with pytest.raises(error) as caught:
+            run(x[:0].copy(), y, outer, inner * 0)  # nothing there to go on with
+        assert (caught.value.site, caught.value.key, caught.value.payload) == (1, 0, (0, 0))
+
+
+def test_keys_do_not_hinder_the_joining_of_loops():
+    t = Symbol("t0", 0, DEPTH - 1)
+    w = Written()
+    w.put(Indirect(w.load("at", i * M + j, int64), DEPTH, t, 0, j * N + i))
+    w.store("o", i * M + j, w.load("x", t, float32))
+    buffers = [
+        array("x", float32, (DEPTH,), "input", 0),
+        array("at", int64, (N, M), "input", 1),
+        array("o", float32, (N, M), "output", 0),
+    ]
+    bindings = [(DEPTH, 0, "size", 0), (N, 1, "size", 0), (M, 1, "size", 1)]
+    kernel = collapse(pointwise([ROW, COLUMN], w.body()))
+    assert len(kernel.outer) == 1
+    p = program([kernel], buffers, [N, M, DEPTH], bindings, [Site("index", "take", 0)])
+    verify(p)
+    at = np.zeros((8, 9), np.int64)
+    at[1, 7], at[5, 2] = 20, 30
+    for run, error in ((Native(p), Failed), (lambda *arrays: evaluate(p, arrays), Failure)):
+        with pytest.raises(error) as caught:
+            run(np.zeros(4, np.float32), at)
+        assert (caught.value.key, caught.value.payload) == (2 * 8 + 5, (30, 4))
 
 
 def test_more_points_than_can_be_counted_are_refused():

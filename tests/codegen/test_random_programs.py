@@ -105,7 +105,10 @@ class Maker:
             if self.random.random() < 0.5
             else w.index(-1 - variables[axis])
         )
-        w.put(Indirect(wild, self.dims[axis], symbol, 0))
+        key = 0
+        for a in self.random.sample(sorted(variables), len(variables)):
+            key = key * self.dims[a] + variables[a]
+        w.put(Indirect(wild, self.dims[axis], symbol, 0, key))
         self.uses_check = True
         target = inputs[0]
         return w.load(target.name, self.index(target, variables, (axis, symbol)), target.dtype), target.dtype

@@ -45,7 +45,7 @@ kernel k0 serial origins (add, "sum of it")
     %1 = literal float32 0000c07f
     %2 = index [i*m + j] int64
     %3 = load at[i*s] int64
-    %4 = indirect q: [0, n - 1] = %3 < [n] site 0
+    %4 = indirect q: [0, n - 1] = %3 < [n] site 0 key [j*n + i]
     %5 = running a %0 float32
     %6 = reduce b %0 at %2
     %7 = cast(%2) float32 {dtype=float32}
@@ -108,7 +108,8 @@ def test_what_is_out_of_place_is_named_with_its_line(old, new):
         ("%8 = less(%7, %5)", "%8 = less(%2, %5)"),
         ("load x[i*m + j]", "load y[i*m + j]"),
         ("store o[j*n + i + 3*n]", "store c[i]"),
-        ("site 0\n", "site 7\n"),
+        ("site 0 key", "site 7 key"),
+        ("key [j*n + i]", "key [j*n + q]"),
         ("reduce b %0 at %2", "reduce b %0"),
         ("running a %0", "running z %0"),
         ("literal float32 0000c07f", "literal float32 00"),
