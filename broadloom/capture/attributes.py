@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, refuse_masked
+from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import is_constant
 from broadloom.capture.context import Context
 from broadloom.capture.guards import IdentityGuard, PresenceGuard
@@ -31,7 +31,6 @@ from broadloom.capture.values import (
     Lazy,
     ListValue,
     Marker,
-    MaskedValue,
     MethodValue,
     NativeMethod,
     Number,
@@ -50,7 +49,6 @@ from broadloom.symbolic import Expr
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
-MASKED_REDUCTIONS = frozenset({"sum", "prod", "mean", "any", "all"})  # x[mask].sum() is x.sum(where=mask)
 MISSING = object()
 
 
@@ -74,10 +72,6 @@ def find_attribute(c: Context, v: Value, name: str) -> Value:
             return _of_object(c, v, x, name)
         case SuperValue():
             return _of_super(c, v, name)
-        case MaskedValue():
-            if name not in MASKED_REDUCTIONS:
-                refuse_masked(c)
-            return NativeMethod(v, name)
         case FunctionValue():
             return _of_function(c, v, name)
         case SliceValue():

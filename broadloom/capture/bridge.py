@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from broadloom.capture.values import (
     InstanceValue,
     IteratorValue,
     ListValue,
-    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -31,7 +30,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.errors import DTypeError, ShapeError, VerifyError
-from broadloom.frontend.unsupported import Unsupported
+from broadloom.frontend.unsupported import DependsOnData, Unsupported
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
@@ -74,23 +73,11 @@ def outward(c: Context, v: Value) -> Any:
         return {k: outward(c, i) for k, i in v.items.items()}
     if isinstance(v, ArrayHandle | Expr | np.generic | range | int | float | complex | str | bytes | None | type(...)):
         return v
-    if isinstance(v, MaskedValue):
-        refuse_masked(c)
     c.refuse(
         Code.UNSUPPORTED_TYPE,
         f"a {describe(v)} as an argument of NumPy",
         "compiled code gives NumPy arrays, numbers, dtypes and containers of these",
         "call this NumPy function outside the compiled function",
-    )
-
-
-def refuse_masked(c: Context) -> NoReturn:
-    """Refuse to use the elements that a mask selects as an array."""
-    c.refuse(
-        Code.DATA_DEPENDENT,
-        "array[mask]",
-        "how many elements a mask selects depends on data",
-        "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value",
     )
 
 
@@ -153,7 +140,7 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     if isinstance(first, TypeError) and not isinstance(first, DTypeError):
         raise first
     c.refuse(
-        Code.UNSUPPORTED_NUMPY,
+        Code.DATA_DEPENDENT if isinstance(first, DependsOnData) else Code.UNSUPPORTED_NUMPY,
         name,
         first.what if first.got is None else f"{first.what}; got {first.got}",
         first.remedy or "call it outside the compiled function",

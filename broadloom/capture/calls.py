@@ -22,7 +22,7 @@ from broadloom.capture.containers import is_constant
 from broadloom.capture.context import MAX_DEPTH, Context
 from broadloom.capture.guards import LengthGuard
 from broadloom.capture.inputs import realise
-from broadloom.capture.methods import call_method, masked_reduction, unknown_call
+from broadloom.capture.methods import call_method, unknown_call
 from broadloom.capture.sources import Attribute
 from broadloom.capture.values import (
     DictValue,
@@ -30,7 +30,6 @@ from broadloom.capture.values import (
     InstanceValue,
     Lazy,
     Marker,
-    MaskedValue,
     MethodValue,
     NativeMethod,
     ObjectValue,
@@ -42,7 +41,6 @@ from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
 
-MASKED_REDUCTIONS = frozenset({np.sum, np.prod, np.mean, np.any, np.all})
 RANDOM_MODULES = ("numpy.random", "random", "secrets", "uuid")
 CLOCK_MODULES = ("time", "datetime")
 EFFECT_MODULES = (
@@ -157,9 +155,6 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
     if builtin is not None:
         return _call_builtin(c, x, builtin, args, kwargs)
     if entry is not None:
-        first = realise(c, args[0]) if args else None
-        if isinstance(first, MaskedValue) and x in MASKED_REDUCTIONS:
-            return masked_reduction(c, first, entry, args[1:], kwargs)
         return frontend(c, entry.name, entry, args, kwargs)
     if isinstance(x, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
         return _descriptor(c, x, args, kwargs)

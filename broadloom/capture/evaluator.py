@@ -40,7 +40,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.frontend.unsupported import Unsupported
+from broadloom.frontend.unsupported import DependsOnData
 
 
 class Activation:
@@ -115,9 +115,9 @@ def _steps(c: Context, a: Activation) -> Iterator[tuple[str, Value]]:
             continue
         try:
             HANDLERS[instruction.op](c, a, instruction.arg)
-        except Unsupported as refusal:  # a direct question to a boolean selection, whose size depends on data
+        except DependsOnData as refusal:  # a direct question to a boolean selection
             hint = refusal.remedy or "call it outside the compiled function"
-            c.refuse(Code.UNSUPPORTED_NUMPY, "a boolean selection", refusal.what, hint)
+            c.refuse(Code.DATA_DEPENDENT, "a boolean selection", refusal.what, hint)
 
 
 # ---- stack and locals -----------------------------------------------------------------------------------------------

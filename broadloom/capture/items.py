@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from broadloom import dtypes
 from broadloom.capture import numbers
 from broadloom.capture.attributes import class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, is_array, refuse_masked
+from broadloom.capture.bridge import describe, frontend, inward, is_array
 from broadloom.capture.containers import (
     CONSTANTS,
     check_mutable,
@@ -37,24 +34,22 @@ from broadloom.capture.values import (
     IteratorValue,
     ListValue,
     Marker,
-    MaskedValue,
     Number,
     SetValue,
     SliceValue,
     TupleValue,
     Value,
 )
-from broadloom.frontend.table import FUNCTIONS, getitem, setitem
+from broadloom.frontend.selection import Selection
+from broadloom.frontend.table import getitem, setitem
 from broadloom.graph.storage import ArrayHandle
-from broadloom.symbolic import Expr, Size, eq
+from broadloom.symbolic import Expr, Size
 
 
 def iterate(c: Context, v: Value) -> Iterator[Value]:
     """`iter(v)`."""
     v = realise(c, v)
     match v:
-        case MaskedValue():
-            refuse_masked(c)
         case IteratorValue(iterator):
             return iterator
         case TupleValue(items) | ListValue(items):
@@ -110,8 +105,6 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
     """`v[key]`."""
     v, key = realise(c, v), realise(c, key)
     match v:
-        case MaskedValue():
-            refuse_masked(c)
         case TupleValue(items) | ListValue(items):
             return _of_sequence(c, v, items, key)
         case DictValue():
@@ -120,8 +113,6 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
                 c.raises(f"dict[{key!r}]", "KeyError")
             return found
     if isinstance(v, ArrayHandle):
-        if isinstance(key, ArrayHandle) and _masks(c, key, v):
-            return MaskedValue(v, key, c.recorder.copy(v), key.storage.version)
         return frontend(c, "array[...]", getitem, [v, key], {})
     if is_constant(v):
         index = python_index(c, key)
@@ -135,13 +126,6 @@ def subscript(c: Context, v: Value, key: Value) -> Value:
     if isinstance(v, InstanceValue) and has_own(v, "__getitem__"):
         refuse_class(c, v, "an item")
     c.raises(f"{describe(v)}[...]", "TypeError: not subscriptable")
-
-
-def _masks(c: Context, key: ArrayHandle, x: ArrayHandle) -> bool:
-    """Whether a key is a boolean array of the shape of `x`."""
-    if key.dtype is not dtypes.bool_ or key.ndim != x.ndim or x.ndim == 0:
-        return False
-    return all(c.decide(eq(a, b)) for a, b in zip(key.shape, x.shape, strict=True))
 
 
 def python_index(c: Context, key: Value) -> Any:
@@ -195,10 +179,6 @@ def store(c: Context, v: Value, key: Value, value: Value) -> None:
             return
     if isinstance(v, ArrayHandle) and not v.numpy_scalar:
         check_write(c, v)
-        stored = realise(c, value)
-        if isinstance(stored, MaskedValue):
-            _store_masked(c, v, realise(c, key), stored)
-            return
         if not _is_own_view(c, v, realise(c, key), realise(c, value)):
             frontend(c, "array[...] = ...", setitem, [v, key, value], {})
         return
@@ -217,25 +197,11 @@ def _is_there(c: Context, value: Value, current: Callable[[], Value]) -> bool:
     return isinstance(stored, ArrayHandle) and not stored.numpy_scalar and realise(c, current()) is stored
 
 
-def _store_masked(c: Context, x: ArrayHandle, key: Value, value: MaskedValue) -> None:
-    """The end of `x[mask] += ...`."""
-    if x is not value.array or key is not value.mask or key.storage.version != value.mask_version:
-        refuse_masked(c)
-    frontend(c, "array[mask] = ...", FUNCTIONS[np.copyto], [x, value.full], {"where": key})
-
-
-def masked_operand(c: Context, a: MaskedValue, b: Value) -> Value:
-    """The right side of `x[mask] += b`: one number for all elements, or elements of the same mask."""
-    if isinstance(b, MaskedValue) and b.mask is a.mask and b.array.shape == a.array.shape:
-        return b.full
-    if (isinstance(b, ArrayHandle) and b.ndim > 0) or not isinstance(b, (*CONSTANTS, Number, Expr, ArrayHandle)):
-        refuse_masked(c)
-    return b
-
-
 def _is_own_view(c: Context, x: ArrayHandle, key: Value, value: Value) -> bool:
     """Whether `x[key] = value` ends `x[key] += ...`: the view was written in place, and storing it changes nothing."""
-    if not isinstance(value, ArrayHandle) or value.storage is not x.storage or not _is_basic(key):
+    if not isinstance(value, ArrayHandle) or isinstance(value, Selection):
+        return False
+    if value.storage is not x.storage or not _is_basic(key):
         return False
     view = frontend(c, "array[...]", getitem, [x, key], {})
     return isinstance(view, ArrayHandle) and view.storage is x.storage and view.views == value.views
@@ -268,8 +234,6 @@ def length(c: Context, v: Value) -> Size:
             return len(items)
         case DictValue():
             return len(entries(c, v))
-        case MaskedValue():
-            refuse_masked(c)
     if isinstance(v, ArrayHandle) and v.ndim and not v.numpy_scalar:
         return v.shape[0]
     if isinstance(v, str | bytes | range):

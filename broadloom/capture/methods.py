@@ -16,7 +16,7 @@ from broadloom import dtypes
 from broadloom.capture import operators
 from broadloom.capture.attributes import python_type
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, refuse_masked
+from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import check_mutable, check_write, constant_key, entries, is_constant, lookup, plain
 from broadloom.capture.context import Context
 from broadloom.capture.inputs import realise
@@ -27,7 +27,6 @@ from broadloom.capture.values import (
     IteratorValue,
     ListValue,
     Marker,
-    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -51,8 +50,6 @@ def call_method(c: Context, receiver: Value, name: str, args: list[Value], kwarg
     receiver = realise(c, receiver)
     if isinstance(receiver, ArrayHandle):
         return _array_method(c, receiver, name, args, kwargs)
-    if isinstance(receiver, MaskedValue):
-        return masked_reduction(c, receiver, ARRAY_METHODS[name], args, kwargs)
     dunder = _dunder(c, receiver, name, args)
     if dunder is not Marker.UNBOUND:
         return dunder
@@ -109,13 +106,6 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
         "this method of arrays is not captured",
         "call it outside the compiled function",
     )
-
-
-def masked_reduction(c: Context, v: MaskedValue, entry: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """A reduction over the elements that a mask selects, without selecting them."""
-    if args or kwargs or v.mask.storage.version != v.mask_version:
-        refuse_masked(c)
-    return frontend(c, "array[mask]", entry, [v.full], {"where": v.mask})
 
 
 def _item(c: Context, x: ArrayHandle) -> Value:

@@ -19,12 +19,12 @@ from broadloom import dtypes
 from broadloom.capture import numbers
 from broadloom.capture.attributes import class_function, has_own, refuse_class, special_entry
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, is_array, refuse_masked
+from broadloom.capture.bridge import describe, frontend, inward, is_array
 from broadloom.capture.containers import CONSTANTS, check_mutable, check_write, entries, is_constant, lookup
 from broadloom.capture.context import Context
 from broadloom.capture.guards import NotSameObjectGuard, arithmetic
 from broadloom.capture.inputs import realise
-from broadloom.capture.items import iterate, masked_operand
+from broadloom.capture.items import iterate
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
@@ -32,7 +32,6 @@ from broadloom.capture.values import (
     Lazy,
     ListValue,
     Marker,
-    MaskedValue,
     Number,
     ObjectValue,
     SetValue,
@@ -69,8 +68,6 @@ def binary(c: Context, op: str, a: Value, b: Value) -> Value:
     a, b = realise(c, a), realise(c, b)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
-    if isinstance(a, MaskedValue) or isinstance(b, MaskedValue):
-        refuse_masked(c)
     if _is_complex(a) and isinstance(b, ArrayHandle) and b.numpy_scalar and b.dtype is dtypes.float64:
         return numbers.binary(c, op, a, Number(WeakScalar(b, "f")))  # np.float64 is a float to Python's complex
     if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
@@ -181,9 +178,6 @@ def inplace(c: Context, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, ArrayHandle) and not a.numpy_scalar:
         check_write(c, a)
         return _array(c, op, a, b, in_place=True)
-    if isinstance(a, MaskedValue):
-        a.full = _array(c, op, a.full, masked_operand(c, a, b), in_place=True)
-        return a
     if isinstance(a, ListValue) and op == "+":
         check_mutable(c, a, "+=")
         a.items.extend(iterate(c, b))
@@ -208,8 +202,6 @@ def unary(c: Context, op: str, a: Value) -> Value:
     if op == "not":
         return not truth(c, a)
     a = realise(c, a)
-    if isinstance(a, MaskedValue):
-        refuse_masked(c)
     if isinstance(a, ArrayHandle):
         return frontend(c, f"{op}{describe(a)}", FUNCTIONS[UNARY[op]], [a], {})
     if isinstance(a, InstanceValue):
@@ -232,8 +224,6 @@ def unary(c: Context, op: str, a: Value) -> Value:
 def compare(c: Context, op: str, a: Value, b: Value) -> Value:
     """`a op b` for a comparison."""
     a, b = realise(c, a), realise(c, b)
-    if isinstance(a, MaskedValue) or isinstance(b, MaskedValue):
-        refuse_masked(c)
     if isinstance(a, InstanceValue) or isinstance(b, InstanceValue):
         return _dunder(c, op, a, b)
     if isinstance(a, ArrayHandle) or isinstance(b, ArrayHandle):
@@ -362,8 +352,6 @@ def contains(c: Context, item: Value, container: Value) -> bool:
 def truth(c: Context, v: Value) -> bool:
     """`bool(v)` as Python control flow needs it."""
     v = realise(c, v)
-    if isinstance(v, MaskedValue):
-        refuse_masked(c)
     if isinstance(v, ArrayHandle):
         scalar = c.constant_scalar(v)
         if scalar is not None:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from broadloom.capture.guards import Term
 from broadloom.capture.sources import FunctionGlobal, Global, Source
-from broadloom.graph.storage import ArrayHandle, WeakScalar
+from broadloom.graph.storage import WeakScalar
 from broadloom.records import dataclass
 
 Value: TypeAlias = Any
@@ -99,17 +99,6 @@ class SliceValue:
     stop: Value
     step: Value
     source: Source | None = None
-
-
-@dataclass(eq=False, slots=True)
-class MaskedValue:
-    """`x[mask]` for a mask over all axes: how many elements it has is data, but `x[mask] += 1` needs only `full`,
-    which holds what each element of `x` would become."""
-
-    array: ArrayHandle
-    mask: ArrayHandle
-    full: ArrayHandle
-    mask_version: int
 
 
 @dataclass(eq=False, slots=True)

@@ -4,8 +4,8 @@ What goes in: an array and a boolean array over its leading axes. What comes out
 selected elements by the whole array and the mask. Pointwise functions run on the whole array; sums, means and the
 like reduce with where=; `x[mask] op= v` and `x[mask] = f(x[mask])` write back where the mask holds.
 
-What holds: no size of a selection is ever known - asking for its shape or returning it is refused - and whatever
-could raise for an element that is not selected is refused too.
+What holds: no size of a selection is ever known - asking for its shape or returning it is refused - and nothing
+raises for an element that is not selected. Selections combine where their masks are one and the same value.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import numpy as np
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import call, cast, constant
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.unsupported import DependsOnData, plain_numpy_raises
 from broadloom.graph.ir import Node, ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.symbolic import Expr
 
 REMEDY = "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value"
 
 
 def refuse(what: str = "the size of a boolean selection") -> NoReturn:
     """A selection asked for what depends on its size."""
-    raise Unsupported(f"{what}: it depends on data", REMEDY)
+    raise DependsOnData(f"{what}: it depends on data", REMEDY)
 
 
 class Selection(ArrayHandle):
@@ -124,45 +125,61 @@ def over(r: Recorder, x: Selection) -> ArrayHandle:
 Run = Callable[..., Any]
 
 
-def pointwise(run: Run) -> Run:
-    """An elementwise entry: on the whole arrays, the result selected again."""
+def pointwise(run: Run, inputs: int | None = None) -> Run:
+    """An elementwise entry: on the whole arrays, the result selected again. `inputs`: how many arguments by position
+    it reads, where any further ones are outputs."""
 
     def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
         found = list(selections(args))
-        if list(selections(kwargs)) or any(isinstance(a, (list, tuple)) for a in args) or not found:
+        if not found or any(selections(kwargs)):
             refuse("a boolean selection in this argument")
         first = found[0]
         if any(s.rest != first.rest or not same_mask(r, s.mask, first.mask) for s in found):
             refuse("boolean selections by different masks")
-        for a in args:
-            if not isinstance(a, Selection) and isinstance(a, ArrayHandle) and a.ndim > first.rest:
-                refuse("a boolean selection together with an array of its size")
-        if kwargs.get("out") is not None or kwargs.get("where", True) is not True:
+        others = [a for a in (*args, *kwargs.values()) if not isinstance(a, Selection)]
+        if any(isinstance(a, (list, tuple)) or getattr(a, "ndim", 0) > first.rest for a in others):
+            refuse("a boolean selection together with an array of its size")
+        if _writes(run, inputs, (r, *args), kwargs):
             refuse("out= or where= with a boolean selection")
         result = run(r, *(a.full if isinstance(a, Selection) else a for a in args), **kwargs)
         if isinstance(result, tuple):
             return tuple(Selection(part, first.mask) for part in result)
-        return Selection(result, first.mask)
+        kept = next((s for s in found if s.full is result), None)  # NumPy gives the argument itself
+        return Selection(result, first.mask) if kept is None else kept
 
     return handler
 
 
-def may_raise(run: Run) -> Run:
-    """A pointwise entry that may raise for signed integers: refused there, as it would for what is not selected."""
-    plain = pointwise(run)
+def _writes(run: Run, inputs: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Is there an out= or where= among the arguments?"""
+    if inputs is not None and len(args) - 1 > inputs:
+        return True
+    given = kwargs if inputs is not None else inspect.signature(run).bind(*args, **kwargs).arguments
+    return given.get("out") is not None or given.get("where", True) is not True
+
+
+def power(run: Run) -> Run:
+    """A power: integers raise for negative exponents, so those that are not selected become 0."""
+    plain = pointwise(run, 2)
 
     def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
-        result = plain(r, *args, **kwargs)
-        if isinstance(result, ArrayHandle) and result.dtype.kind == "i" and not isinstance(args[1], int):
-            refuse("an integer power of a boolean selection")
-        return result
+        exponent = args[1] if len(args) > 1 else None
+        if isinstance(exponent, (WeakScalar, Expr)) and isinstance(args[0], ArrayHandle) and args[0].dtype.kind == "i":
+            refuse("a boolean selection to the power of an int known only at run time")
+        if isinstance(exponent, ArrayHandle) and exponent.dtype.kind == "i":
+            chosen = next(selections(args))
+            value = exponent.full if isinstance(exponent, Selection) else exponent
+            if isinstance(exponent, Selection) or exponent.ndim <= chosen.rest:
+                whole = call(r, "where", over(r, chosen), value, constant(r, 0, value.dtype))
+                mask = exponent.mask if isinstance(exponent, Selection) else chosen.mask
+                args = (args[0], Selection(whole, mask), *args[2:])
+        return plain(r, *args, **kwargs)
 
     return handler
 
 
-def inplace(run: Run) -> Run:
-    """`x[mask] op= y`: the selection changes its value, to its own dtype."""
-    plain = pointwise(run)
+def inplace(plain: Run) -> Run:
+    """`x[mask] op= y`, for the handler of `x[mask] op y`: the selection changes its value, to its own dtype."""
 
     def handler(r: Recorder, x: Any, y: Any) -> Any:
         if not isinstance(x, Selection):
@@ -170,6 +187,8 @@ def inplace(run: Run) -> Run:
         result = plain(r, x, y)
         if not np.can_cast(result.dtype.numpy, x.dtype.numpy, "same_kind"):
             raise plain_numpy_raises(f"cannot cast output from {result.dtype} to {x.dtype} by rule 'same_kind'")
+        if not shapes.same_shape(r, result.full.shape, x.full.shape):
+            raise plain_numpy_raises("the right side does not broadcast to the selection")
         x.full = cast(r, result.full, x.dtype)
         return x
 
@@ -177,22 +196,30 @@ def inplace(run: Run) -> Run:
 
 
 def reduction(run: Run) -> Run:
-    """A reduction of all that is selected: the whole array with where=."""
+    """A reduction of all that is selected, or along the axis of what is selected: the whole array with where=. Along
+    an axis behind that one, each selected element has a result of its own."""
     signature = inspect.signature(run)
 
     def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(r, *args, **kwargs)
         x = bound.arguments.pop("a")
-        if not isinstance(x, Selection) or list(selections(tuple(bound.arguments.values()))):
+        if not isinstance(x, Selection) or any(selections(tuple(bound.arguments.values()))):
             refuse("a boolean selection in this argument")
-        axis = bound.arguments.pop("axis", None)
-        if axis is not None and not (axis == 0 or (axis == -1 and x.rest == 0)):
-            refuse("a reduction of a boolean selection along another axis")
         if "where" in bound.arguments or bound.arguments.get("keepdims", False) is True:
             refuse("where= or keepdims= with a boolean selection")
-        axes = None if axis is None else tuple(range(x.mask.ndim))
+        given = {name: value for name, value in bound.arguments.items() if name not in ("r", "axis")}
+        axis = bound.arguments.get("axis")
+        if axis is None:
+            axes = None
+        elif isinstance(axis, int) and -x.ndim <= axis < x.ndim:
+            axes = tuple(range(x.mask.ndim))
+            if axis % x.ndim and given.get("out") is None:
+                return Selection(run(r, x.full, axis=axis % x.ndim - 1 + x.mask.ndim, **given), x.mask)
+            if axis % x.ndim:
+                refuse("a reduction of a boolean selection into out=")
+        else:
+            refuse("a reduction of a boolean selection along several axes")
         where = shapes.expand(r, over(r, x), x.full.shape)
-        given = {name: value for name, value in bound.arguments.items() if name != "r"}
         return run(r, x.full, axis=axes, where=where, **given)
 
     return handler

@@ -410,6 +410,7 @@ _POINTWISE: tuple[Callable[..., Any], ...] = (
     elementwise.np_round,
     elementwise.np_fix,
     elementwise.np_isclose,
+    elementwise.np_where,
     casting.method_astype,
     casting.method_copy,
     ufuncs.conjugate_method,
@@ -458,16 +459,19 @@ def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> C
     if run is reductions.np_count_nonzero:
         return selection.count_nonzero(run)
     if f in (np.power, operator.pow):
-        return selection.may_raise(run)
-    return selection.pointwise(run) if run in _POINTWISE or f in UFUNCS or f in OPERATORS else None
+        return selection.power(run)
+    if f in UFUNCS or f in OPERATORS:
+        return selection.pointwise(run, f.nin if isinstance(f, np.ufunc) else 2)
+    return selection.pointwise(run) if run in _POINTWISE else None
 
 
 FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, run, selected=_selected(run, f)) for f, run in _PURE.items()),
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
     **dict(
-        _of(f, _inplace_entry(plain), False, None if f is operator.imatmul else selection.inplace(_PURE[plain]))
+        _of(f, _inplace_entry(plain), False, None if selected is None else selection.inplace(selected))
         for f, plain in INPLACE.items()
+        for selected in (_selected(_PURE[plain], plain),)
     ),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
     **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},

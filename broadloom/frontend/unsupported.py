@@ -20,6 +20,10 @@ class Unsupported(BroadloomError):
         super().__init__(what, remedy=remedy)
 
 
+class DependsOnData(Unsupported):
+    """This call needs to know what only the data can tell, such as how many elements a mask selects."""
+
+
 def plain_numpy_raises(what: str) -> Unsupported:
     """A refusal for a call that NumPy itself rejects: the plain function raises NumPy's own error."""
     return Unsupported(what, "correct the call: NumPy raises for it as well")

@@ -282,7 +282,75 @@ def test_boolean_selections_whose_size_does_not_matter() -> None:
         )
 
     check(reduce, x, m, row, exact=False)
+
+    def combine(np, x, m, row, y):
+        x[m] = -x[m]
+        x[m] *= y[m]
+        x[m] = np.sqrt(y[m]) + np.where(x[m] > y[m], x[m], y.sum())
+        x[y > 1] = y[y > 1] ** 2
+        x[row] = np.maximum(x[row], y[row]) * x[row].sum()
+        a, b = divmod(x[m], y[m])
+        a += x[0, 0]
+        a -= np.float64(3)
+        y[m] = a * b
+        c = x[m].conj()
+        c += 1
+        t = x[m]
+        u = t.astype(t.dtype, copy=False)
+        u += 1
+        return np.sum(x[m] ** 2), (x[m] - y[m]).mean(), (x[m] < y[m]).sum(), t.sum(), c.sum(), x[row].sum(axis=1).sum()
+
+    check(combine, x, m, row, np.cos(x), exact=False)
     check(lambda np, x, m: (x[m].sum(), x[m].mean(), x[m].ndim), x, np.zeros((3, 4), bool), exact=False)
+
+
+def test_unselected_exponents_raise_nothing() -> None:
+    x = np.arange(-4, 8).reshape(3, 4)
+
+    def f(np, x):
+        m = x >= 0
+        two, e = x[m] * 0 + 2, x[m]
+        y = x * 0
+        y[m] = np.power(2, x[m])
+        x[m] = x[m] ** x[m]
+        e **= x[m]
+        return y, e.sum(), (two ** np.int64(3)).sum(), np.power(x[m], abs(x[0, 0])).sum(), (x[m] ** 3).sum()
+
+    check(f, x)
+    check(f, x - 10)
+
+    def negative(np, x):
+        return (x[x < 0] ** x[x < 0]).sum()
+
+    r, result, _ = record(negative, [x])
+    recorded = r.finish([result.value])
+    with pytest.raises(ValueError, match="negative integer powers"):
+        interpret(recorded.graph, [x])
+
+
+def test_masks_count_as_the_same_by_value_not_by_name() -> None:
+    x = np.arange(12.0).reshape(3, 4) - 4
+
+    def stale(np, x, m):
+        t = x[m]
+        m[0, 0] = ~m[0, 0]
+        x[m] = t
+
+    refused(stale, x, x > 0)
+
+    def changed(np, x, y):
+        x[x > 0] = y[x > 0]
+        t = x[x > 0]
+        x += 1
+        x[x > 0] = t
+
+    refused(changed, x, x)
+
+    def view(np, x, m):
+        x[m[...]] = x[m] + 1
+        x[m.copy()] = x[m[:, :]] + 1
+
+    check(view, x, x > 0)
 
 
 def test_boolean_selections_are_refused_where_their_size_matters() -> None:
@@ -298,7 +366,14 @@ def test_boolean_selections_are_refused_where_their_size_matters() -> None:
         lambda np, x, m, o: x[m] + np.arange(4),
         lambda np, x, m, o: x.__setitem__(o, x[m]),
         lambda np, x, m, o: np.concatenate([x[m], x[m]]),
-        lambda np, x, m, o: np.power(2, x[m]),
+        lambda np, x, m, o: np.power(x[m], x[o]),
+        lambda np, x, m, o: np.clip(x[m], a_min=x, a_max=x),
+        lambda np, x, m, o: np.clip(x[m], 0, 1, x[m]),
+        lambda np, x, m, o: np.sqrt(2.0, x[m]),
+        lambda np, x, m, o: x[m[0]].sum(1, out=x[:, 0]),
+        lambda np, x, m, o: np.where(o, x[m], 0),
+        lambda np, x, m, o: x[m] @ x[m],
+        lambda np, x, m, o: x.__iadd__(x[m]),
         lambda np, x, m, o: x.__setitem__(m[:2], 1),
         lambda np, x, m, o: x[m[:2]],
         lambda np, x, m, o: np.add(x[m], 1, where=False),

@@ -1,0 +1,97 @@
+"""Arithmetic on what a mask selects, and single elements at indices known only at run time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+
+X = np.linspace(-3.0, 4.0, 35).reshape(5, 7)
+Y = np.cos(X * 5)
+
+
+def test_write_back_through_the_same_mask(check):
+    def f(x, y):
+        m = x > y
+        x[m] = -x[m]
+        x[m] *= y[m]
+        x[~m] = np.sqrt(abs(y[~m])) + 1
+        x[y > 0.5] = y[y > 0.5] / x[y > 0.5]
+        x[m[:, 2]] = y[m[:, 2]] - x[m[:, 2]]
+        y[m] = np.where(x[m] < 0, 0, x[m])
+
+    check(f, X, Y)
+
+
+def test_reductions_of_arithmetic(check):
+    def f(x, y):
+        m = x > 1
+        same = x[m] == y[m]
+        return np.sum(x[m] ** 2), same.any(), np.count_nonzero(x[m] > 2)
+
+    whole, part = np.round(X), np.round(Y)
+    check(f, whole, part)
+    check(f, whole - 9, part)
+
+
+def test_unselected_integers_raise_nothing(check):
+    def f(x):
+        m = x > 0
+        x[m] //= x[m]
+        x[m] **= x[m]
+        y = np.zeros(x.shape, x.dtype)
+        y[m] = 100 // x[m]
+        y[~m] = 2 ** -x[~m]
+        return y
+
+    check(f, np.arange(-5, 10))
+
+
+def test_selected_negative_exponents_raise():
+    f = bl.compile(lambda x: (2 ** x[x < 3]).sum(), fullgraph=True)
+    assert f(np.arange(7)) == 7
+    with pytest.raises(ValueError, match="Integers to negative integer powers"):
+        f(np.arange(-1, 6))
+
+
+def test_different_masks_do_not_combine():
+    def f(x, m):
+        t = x[m]
+        m[0] = not_first
+        x[m] = t
+
+    not_first = np.array([False, True, True, False])
+    x, m = np.arange(8.0).reshape(2, 4), np.array([[True, True, False, False], [True] * 4])
+    with pytest.warns(UserWarning, match="another mask"):
+        bl.compile(f)(x, m)
+    assert x.tolist() == [[0, 0, 1, 3], [4, 5, 6, 7]]
+    with pytest.raises(bl.errors.GraphBreakError, match="another mask"):
+        bl.compile(f, fullgraph=True)(x, m)
+
+
+def test_elements_at_computed_indices(check):
+    def f(x, y, v):
+        x[np.argmax(v), 2] = 7
+        x[2, v.argmin()] += 3
+        v[np.argmax(v)] *= -1
+        k = np.argmin(v)
+        v[k] = v[k] + v[-1]
+        i, j = np.argmax(x[:, 0]), np.argmin(y[0])
+        return x[i, j], y[-1, j], v[v.argmin() - 1], x[v[:2].astype(int)[0], 1]
+
+    check(f, X, Y, np.array([2.0, -4.0, 0.5, 3.0]))
+
+
+def test_computed_indices_out_of_range():
+    def f(x, v):
+        x[0] = 5
+        return x[v.sum()]
+
+    compiled = bl.compile(f, fullgraph=True)
+    x = np.arange(4)
+    assert compiled(x, np.array([1, -2])) == 3
+    for v in (np.array([4]), np.array([-5, 0])):
+        for g in (f, compiled):
+            with pytest.raises(IndexError, match=f"index {v.sum()} is out of bounds for axis 0 with size 4"):
+                g(x, v)
