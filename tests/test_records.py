@@ -80,7 +80,6 @@ PROBES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "equal": lambda b, d, o: (b(x=1) == b(x=1), b(x=1) == b(x=2), b(x=1) == d(x=1), d(x=1, note="p") == d(x=1)),
     "other": lambda b, d, o: (b(x=1) == 1, b(x=1) != 1, o(x=1.0) == 5),
     "hash": lambda b, d, o: (hash(b(x=1)) == hash(b(x=1)), hash(o(x=1.0))),
-    "nan": lambda b, d, o: (lambda nan: b(x=nan) == b(x=nan))(float("nan")),
     "set": lambda b, d, o: setattr(b(x=1), "x", 2),
     "new": lambda b, d, o: outcome(lambda: setattr(b(x=1), "w", 2)) is None,
     "delete": lambda b, d, o: delattr(b(x=1), "x"),
@@ -132,5 +131,7 @@ def test_defining_a_record_compiles_one_method() -> None:
                 found += 1
                 for name in ("__eq__", "__hash__", "__repr__", "__setattr__", "__delattr__"):
                     code = getattr(vars(cls).get(name), "__code__", None)
-                    assert code is None or code.co_filename != "<string>", f"{cls.__name__}.{name}"
+                    assert code is None or code.co_filename != "<string>", (
+                        f"{cls.__name__}: import dataclass from broadloom.records"
+                    )
     assert found > 150

@@ -9,7 +9,6 @@ elements are left out: they share nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from broadloom.dtypes import DType
@@ -17,6 +16,7 @@ from broadloom.graph.ir import Order
 from broadloom.graph.storage import Storage, ViewCall
 from broadloom.ops.infer import infer
 from broadloom.ops.table import OPS
+from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size, eq, lt
 
 Decide = Callable[[Relation | bool], bool]
