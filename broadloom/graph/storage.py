@@ -410,12 +410,13 @@ class Recorder:
         return Recorded(self.builder.finish(outputs, writes), tuple(places))
 
     def _ask_environment(self, relation: Relation) -> bool:
-        """Asks the environment. An equality that no symbol can be solved for, such as (n + 1)//2 == 1, fixes its
-        symbols: later stages compute with sizes that they can substitute."""
+        """Asks the environment. Where a size turns out to be a constant by an equality that no symbol can be solved
+        for, such as (n + 1)//2 == 1, its symbols are fixed: later stages must see that an axis has one element. An
+        equality of two sizes, such as n == 2*(n//2), leaves them as they are."""
         assert self._env is not None
         answer = self._env.decide(relation, self.location)
         fact = relation if answer else relation.negated()
-        if isinstance(fact, Relation) and fact.kind == "eq" and not _solvable(fact):
+        if isinstance(fact, Relation) and _is_constant(fact) and not _solvable(fact):
             for symbol in sorted(fact.symbols, key=lambda s: s.name):
                 pinned = eq(symbol, self._env.hint(symbol))
                 self._env.decide(pinned, self.location)
@@ -447,6 +448,11 @@ class Recorder:
         if inverse is None:
             raise VerifyError("no inverse of this view op: it cannot be written through", got=call.op)
         return inverse(self.builder, base, value, call.attributes)
+
+
+def _is_constant(fact: Relation) -> bool:
+    """Whether a fact says that a size is a certain number."""
+    return fact.kind == "eq" and (isinstance(fact.lhs, int) or isinstance(fact.rhs, int))
 
 
 def _solvable(fact: Relation) -> bool:

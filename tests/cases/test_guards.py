@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -175,3 +176,27 @@ def test_numpy_idioms_keep_the_whole_graph(check):
     check(lambda x: np.linalg.norm(x), np.array([3.0, 4.0, 12.0]), want=np.float64(13.0))
     check(lambda x: x + np.linspace(0, 2, 5), np.zeros(5), want=np.array([0, 0.5, 1, 1.5, 2]))
     check(lambda: np.linspace(0, 2, 5), want=np.array([0, 0.5, 1, 1.5, 2]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.reshape(-1, 2) + 1,
+        lambda x: x.reshape(12, -1) * 2,
+        lambda x: x.reshape(x.shape[0] // 4, 4).sum(axis=0),
+        lambda x: x.reshape(3, -1, 2).T + 0.5,
+    ],
+)
+def test_reshape_of_a_symbolic_size_is_guarded_by_divisibility_alone(f):
+    compiled = bl.compile(f, dynamic=True)
+    for n in (24, 36, 60, 120, 12):
+        x = np.arange(float(n))
+        np.testing.assert_array_equal(compiled(x), f(x))
+    assert len(compiled.report().compiles) == 1
+    with pytest.warns(UserWarning), pytest.raises(ValueError):
+        bl.compile(lambda x: x.reshape(12, -1), dynamic=True)(np.arange(31.0))
+    with warnings.catch_warnings(), pytest.raises(ValueError):
+        warnings.simplefilter("ignore")
+        bad = np.arange(31.0)
+        f(bad)
+        compiled(bad)
