@@ -210,6 +210,8 @@ def _is_own_view(c: Context, x: ArrayHandle, key: Value, value: Value) -> bool:
 def _is_basic(key: Value) -> bool:
     if isinstance(key, TupleValue):
         return all(map(_is_basic, key.items))
+    if isinstance(key, ArrayHandle):
+        return key.numpy_scalar and key.dtype.is_integer
     return key is None or isinstance(key, SliceValue | Expr | type(...)) or type(key) is int
 
 

@@ -123,6 +123,11 @@ class GuardingRecorder(Recorder):
             strides = dense_strides(shape, storage.layout.order, dtype.itemsize)
             x = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
         for view in handle.views:
+            if view.indices:  # whichever element it is, and even if there is none
+                kept = tuple(k for k in range(x.ndim) if k - x.ndim not in view.attributes["axes"])
+                shape, strides = (tuple(t[k] for k in kept) for t in (x.shape, x.strides))
+                x = np.lib.stride_tricks.as_strided(x, shape, strides)
+                continue
             x = apply_view(x, view.op, {k: _concrete(v, values) for k, v in view.attrs})
         return x
 

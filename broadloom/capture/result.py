@@ -68,6 +68,9 @@ def _walk(c: Context, v: Value, found: dict[ArrayHandle, None], inside: set[int]
         hint = "return np.where(mask, x, 0), or index outside the compiled function"
         c.refuse(Code.RESULT, "x[mask]", "the size of a boolean selection depends on data", hint)
     if isinstance(v, ArrayHandle):
+        if any(call.indices for call in v.views):
+            what, hint = "a view at an index known only at run time", "return a copy of it"
+            c.refuse(Code.RESULT, "x[i]", what, hint)
         if not any(a.handle is v for a in c.arrays.values()):
             found[v] = None
         return

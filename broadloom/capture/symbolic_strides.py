@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broadloom.dtypes import DType
+from broadloom.dtypes import DType, int64
 from broadloom.graph.ir import Order
 from broadloom.graph.storage import Storage, ViewCall
 from broadloom.ops.infer import infer
@@ -86,7 +86,8 @@ def walk(storage: Storage, views: Sequence[ViewCall], decide: Decide) -> Walked 
     x = Walked(shape, _dense(shape, storage.layout.order, dtype.itemsize), dtype, decide)
     for view in views:
         attrs = view.attributes
-        ((dtype, shape),) = infer(OPS[view.op], [(x.dtype, x.shape)], attrs, decide)
+        indices: list[tuple[DType, Sizes]] = [(int64, ()) for _ in view.indices]
+        ((dtype, shape),) = infer(OPS[view.op], [(x.dtype, x.shape), *indices], attrs, decide)
         strides = _RULES[view.op](x, attrs, shape)
         if strides is None:
             return None
@@ -150,6 +151,10 @@ def _diagonal(x: Walked, attrs: Mapping[str, Any], shape: Sizes) -> Sizes:
     return (*rest, x.strides[taken[0]] + x.strides[taken[1]])
 
 
+def _gather(x: Walked, attrs: Mapping[str, Any], shape: Sizes) -> Sizes:
+    return tuple(s for axis, s in enumerate(x.strides) if axis - len(x.strides) not in attrs["axes"])
+
+
 def _same(x: Walked, attrs: Mapping[str, Any], shape: Sizes) -> Sizes:
     return x.strides
 
@@ -161,5 +166,6 @@ _RULES: dict[str, Callable[[Walked, Mapping[str, Any], Sizes], Sizes | None]] = 
     "slice": _slice,
     "flip": _flip,
     "diagonal": _diagonal,
+    "gather": _gather,
     "view_dtype": _same,
 }

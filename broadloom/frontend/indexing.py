@@ -299,18 +299,16 @@ def _only_integers(parts: Sequence[Part]) -> bool:
 
 
 def _pick_at_run_time(r: Recorder, x: ArrayHandle, parsed: Parsed) -> ArrayHandle:
-    """Integers known only at run time: a scalar, or a copy where a 0-d array (which makes NumPy copy) is the index."""
+    """Integers known only at run time: a scalar, a view, or a copy where a 0-d array, which makes NumPy copy, is among
+    them."""
     fancy = [p for p in parsed.parts if isinstance(p, Fancy)]
     base = basic_view(r, x, parsed.parts)
     axes = _fancy_axes(parsed.parts)
-    taken = _gather(r, base, [p.indices for p in fancy], axes)
-    if taken.ndim == 0 and not parsed.ellipsis:
-        return r.as_scalar(taken)
-    if all(p.indices.numpy_scalar for p in fancy):
-        raise Unsupported(
-            "a view at an index known only at run time", "take a copy with np.take(x, i, axis=...) if a copy will do"
-        )
-    return taken
+    indices = [p.indices for p in fancy]
+    if all(i.numpy_scalar for i in indices) and (base.ndim > len(axes) or parsed.ellipsis):
+        return r.pick(base, axes, indices)
+    taken = _gather(r, base, indices, axes)
+    return taken if taken.ndim or parsed.ellipsis else r.as_scalar(taken)
 
 
 def _fancy_axes(parts: Sequence[Part]) -> list[int]:

@@ -37,10 +37,12 @@ from broadloom.symbolic import Expr, Relation, ShapeEnv, Size, Symbol, coefficie
 
 @dataclass(frozen=True, slots=True)
 class ViewCall:
-    """One step of a view chain: a view op of the table and its attributes, sorted by name."""
+    """One step of a view chain: a view op of the table and its attributes, sorted by name. A gather at 0-d `indices`
+    is a view as well, whose place in memory is known at run time alone; no result can be one."""
 
     op: str
     attrs: tuple[tuple[str, Any], ...]
+    indices: tuple[ValueId, ...] = ()
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -206,6 +208,7 @@ class Recorder:
         self.builder = GraphBuilder(name, decide=None if env is None else self._ask_environment)
         self._inputs: list[Storage] = []
         self._initial: list[ValueId] = []
+        self._picked: set[tuple[Storage, Chain]] = set()  # views at run-time indices that were checked
 
     @property
     def location(self) -> Location | None:
@@ -313,6 +316,23 @@ class Recorder:
             sample = geometry.view_strides(name, dict(canonical), known, TensorType(type.dtype, at_hand(type.shape)))
         return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable, sample)
 
+    def pick(self, handle: ArrayHandle, axes: Sequence[int], indices: Sequence[ArrayHandle]) -> ArrayHandle:
+        """A view of `handle` at integers known only at run time: `indices`, which are 0-d, one for each of `axes`.
+
+        It raises IndexError at run time where it is taken, whether or not it is read."""
+        kept = [a for a in range(handle.ndim) if a not in axes]
+        attrs = {"axes": tuple(a - handle.ndim for a in axes), "core": handle.ndim}
+        call = ViewCall("gather", canonical_attributes(OPS["gather"], attrs), tuple(self.read(i) for i in indices))
+        type = TensorType(handle.dtype, tuple(handle.shape[a] for a in kept))
+        strides = tuple(handle.strides[a] for a in kept)
+        sample = None if handle.sample is None else tuple(handle.sample[a] for a in kept)
+        chain = (*handle.views, call)
+        view = ArrayHandle(handle.storage, chain, type, strides, False, handle.writeable, sample)
+        if (handle.storage, chain) not in self._picked:
+            self._picked.add((handle.storage, chain))
+            self.read(view)
+        return view
+
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         """`numpy.reshape` in C order: a view where NumPy gives one, else a copy. `shape` is complete (no -1)."""
         new = tuple(shape)
@@ -361,7 +381,7 @@ class Recorder:
             found = storage.reads.get(chain)
             if found is None:
                 call = chain[-1]
-                found = storage.reads[chain] = self.builder.call_tuple(call.op, value, **call.attributes)[0]
+                found = storage.reads[chain] = self._seen(value, call)
             value = found
         return value
 
@@ -395,6 +415,8 @@ class Recorder:
         places: list[Place] = []
         for handle in results:
             storage = handle.storage
+            if any(call.indices for call in handle.views):
+                raise VerifyError("a result that is a view at a run-time index", remedy="return a copy of it")
             if storage.input is not None:
                 places.append(Place("input", storage.input, handle.views, handle.numpy_scalar))
                 continue
@@ -438,12 +460,18 @@ class Recorder:
         type = self.builder.type_of(value)
         return ArrayHandle(Storage(type, value, layout), (), type, layout.strides)
 
+    def _seen(self, base: ValueId, call: ViewCall) -> ValueId:
+        return self.builder.call_tuple(call.op, base, *call.indices, **call.attributes)[0]
+
     def _put(self, base: ValueId, chain: Chain, value: ValueId) -> ValueId:
         if not chain:
             return value
         call, rest = chain[0], chain[1:]
         if rest:
-            value = self._put(self.builder.call_tuple(call.op, base, **call.attributes)[0], rest, value)
+            value = self._put(self._seen(base, call), rest, value)
+        if call.indices:
+            attrs = {**call.attributes, "mode": "set", "index_rank": 0}
+            return self.builder.call_tuple("scatter", base, value, *call.indices, **attrs)[0]
         inverse = INVERSES.get(call.op)
         if inverse is None:
             raise VerifyError("no inverse of this view op: it cannot be written through", got=call.op)

@@ -1,4 +1,4 @@
-"""Arithmetic on what a mask selects, and single elements at indices known only at run time."""
+"""Arithmetic on what a mask selects, and elements and views at indices known only at run time."""
 
 from __future__ import annotations
 
@@ -95,3 +95,43 @@ def test_computed_indices_out_of_range():
         for g in (f, compiled):
             with pytest.raises(IndexError, match=f"index {v.sum()} is out of bounds for axis 0 with size 4"):
                 g(x, v)
+
+
+def test_views_at_computed_indices(check):
+    def f(x, y, k):
+        pivot = np.argmax(abs(x[:, 0]))
+        kept = x[0].copy()
+        x[0] = x[pivot]
+        x[pivot] = kept
+        row = y[k[0]]
+        y += 1
+        row[1:] *= x[k[1], 1:]
+        y[0, k[2]] = 0
+        for i in k:
+            x[i] += y[i]
+            x[:, i] -= x[:, i].reshape(5).max()
+        block = x[k[0], :6].reshape(2, 3)
+        block[:, 1] = 8
+        return row.sum(), row * 2, block + 1
+
+    check(f, np.round(X * 4), np.round(Y * 4), np.array([1, -1, 2]))
+    check(f, np.asfortranarray(np.round(X)), np.round(Y)[::-1], np.array([4, 0, -3]))
+
+
+def test_unused_view_at_an_index_out_of_range_raises():
+    def f(x, k):
+        x[k[0]]
+        return x * 2
+
+    compiled = bl.compile(f, fullgraph=True)
+    assert compiled(X, np.array([-5])).shape == X.shape
+    with pytest.raises(IndexError, match="index -6 is out of bounds for axis 0 with size 5"):
+        compiled(X, np.array([-6]))
+
+
+def test_view_at_a_computed_index_is_no_result():
+    def f(x, k):
+        return x[k[0]][1:]
+
+    with pytest.warns(UserWarning, match="a view at an index known only at run time"):
+        assert np.shares_memory(bl.compile(f)(X, np.array([2])), X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from broadloom.errors import VerifyError
 from broadloom.frontend import Unsupported
 from broadloom.graph.interpret import interpret
 from tests.frontend.harness import check, record, refused
@@ -129,7 +130,42 @@ def test_runtime_index_arrays(name: str, layout: str) -> None:
 def test_zero_d_array_index_makes_a_copy() -> None:
     x = np.arange(6.0).reshape(2, 3)
     check(lambda np, x, i: x[i], x, np.array(1))
-    refused(lambda np, x, i: x[i[0]], x, np.array([1]))
+
+
+def test_views_at_integers_known_only_at_run_time() -> None:
+    i = np.array([1, -1, 0])
+
+    def f(np, x, i):
+        row, column = x[i[0]], x[..., i[2]]
+        x[0] = 5
+        row += 1
+        row[1:] *= column[:1]
+        column[i[1]] = 9
+        flat = x[i[1], :, None].reshape(-1)
+        flat[::2] = -3
+        point = x[i[0], i[1], ...]
+        point[...] = 4
+        x[i[2]] -= x[i[0]]
+        return row * 2, row.copy(), x[i[0]].sum(), point + 1, x[0, i[1]][None]
+
+    check(f, np.arange(12.0).reshape(3, 4), i)
+    check(f, np.arange(12).reshape(4, 3).T, i.astype(np.uint8) % 3)
+    for layout in LAYOUTS.values():
+        check(lambda np, x, i: (x[i[0]] * 2, x[:, i[1]] + x[:, 0], x[i[2], :, i[0]] - 1), layout(), i)
+
+    x = np.arange(12.0).reshape(3, 4)
+    for get in (lambda np, x, i: x[i[0]], lambda np, x, i: x[i[0]][1:]):
+        r, result, _ = record(get, [x, i])
+        with pytest.raises(VerifyError, match="a result that is a view at a run-time index"):
+            r.finish([result.value])
+
+    def unused(np, x, i):
+        x[i[0]]
+        return x + 1
+
+    r, result, _ = record(unused, [x, i])
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3"):
+        interpret(r.finish([result.value]).graph, [x, np.array([3, 0, 0])])
 
 
 def test_masks() -> None:
