@@ -212,7 +212,8 @@ def _filter(c: Context, function: Value, values: Value) -> Value:
 def _reversed(c: Context, values: Value) -> Value:
     v = realise(c, values)
     if isinstance(v, ArrayHandle):
-        n = c.constant_int(items.length(c, v))
+        size = items.length(c, v)
+        n = c.constant_int(v.shape[0] if isinstance(size, Number) else size)  # a boolean selection has no shape
         return IteratorValue(items.subscript(c, v, i) for i in reversed(range(n)))
     return IteratorValue(iter(list(iterate(c, v))[::-1]))
 

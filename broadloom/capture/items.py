@@ -41,6 +41,7 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.frontend.selection import Selection
+from broadloom.frontend.selection import length as selection_length
 from broadloom.frontend.table import getitem, setitem
 from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Size
@@ -228,9 +229,11 @@ def delete(c: Context, v: Value, key: Value) -> None:
     c.raises(f"del {describe(v)}[...]", "TypeError: object does not support item deletion")
 
 
-def length(c: Context, v: Value) -> Size:
+def length(c: Context, v: Value) -> Size | Number:
     """`len(v)`."""
     v = realise(c, v)
+    if isinstance(v, Selection):
+        return Number(selection_length(c.recorder, v))
     match v:
         case TupleValue(items) | ListValue(items) | SetValue(items):
             return len(items)

@@ -22,6 +22,7 @@ from broadloom.frontend.indexing import (
     Pick,
     basic_view,
     index_rank,
+    masked_view,
     parse,
     separate,
     without_masks,
@@ -29,10 +30,12 @@ from broadloom.frontend.indexing import (
 from broadloom.frontend.operands import (
     as_array,
     call,
+    cast,
     constant,
     lift,
     operand,
 )
+from broadloom.frontend.selection import Selection, over, refuse, same_mask, selections
 from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -58,6 +61,25 @@ def setitem(r: Recorder, x: object, key: object, value: object) -> None:
     scatter(r, x, parsed, v, "set")
 
 
+def set_selected(r: Recorder, x: object, key: object, value: object) -> None:
+    """`x[key] = value` with a boolean selection among these: `value` was selected by the mask in `key`."""
+    if not isinstance(x, ArrayHandle) or isinstance(x, Selection) or any(selections(key)):
+        refuse("an index or index assignment of a boolean selection")
+    if not x.writeable or x.numpy_scalar:
+        raise plain_numpy_raises("assignment destination is read-only")
+    found = masked_view(r, x, parse(r, x, key).parts)
+    if found is None or not isinstance(value, Selection):
+        refuse("a boolean selection assigned at another index")
+    view, mask = found
+    if not same_mask(r, mask, value.mask):
+        refuse("a boolean selection assigned through another mask")
+    behind = value.full.shape[value.mask.ndim :]
+    if not shapes.same_shape(r, behind, view.shape[mask.ndim :]):
+        refuse("a boolean selection assigned to another shape")
+    chosen = call(r, "where", over(r, value), cast(r, value.full, x.dtype), view)
+    r.write(view, shapes.expand(r, chosen, view.shape))
+
+
 def assigned(r: Recorder, value: object, dtype: dtypes.DType) -> ArrayHandle:
     """A value for a place of `dtype`: any cast is allowed, but a Python int has to fit."""
     return r.copy(lift(r, operand(r, value), dtype))
@@ -74,12 +96,18 @@ def _assign_where(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHa
     """Assignment through one mask of a value that does not depend on how many elements it selects."""
     masks = [p for p in parts if isinstance(p, Mask)]
     others = [p for p in parts if not isinstance(p, Mask)]
-    if len(masks) != 1 or any(not isinstance(p, BASIC) or isinstance(p, Pick) for p in others):
+    if len(masks) != 1 or not all(isinstance(p, BASIC) for p in others):
         return False
     mask = masks[0].mask
-    before = parts[: parts.index(masks[0])]
-    after = parts[len(before) + 1 :]
-    view = basic_view(r, x, [*before, *[Cut(0, n, 1) for n in _masked_sizes(x, before, mask)], *after])
+    found = None if masks[0].constant is not None else masked_view(r, x, parts)
+    before = () if found is not None else parts[: parts.index(masks[0])]
+    if found is not None:
+        view = found[0]
+    elif any(isinstance(p, Pick) for p in others):
+        return False
+    else:
+        after = parts[len(before) + 1 :]
+        view = basic_view(r, x, [*before, *[Cut(0, n, 1) for n in _masked_sizes(x, before, mask)], *after])
     leading = len(before)
     trailing = view.ndim - leading - mask.ndim
     if not shapes.same_shape(r, view.shape[leading : leading + mask.ndim], mask.shape):

@@ -268,8 +268,9 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
             return r.as_scalar(view)
         return _detached(r, view) if x.numpy_scalar else view
     if any(isinstance(p, Mask) for p in parsed.parts):
-        if _is_runtime_mask_of(x, parsed.parts):
-            return select(r, x, parsed.parts[0].mask)  # type: ignore[union-attr]
+        found = masked_view(r, x, parsed.parts)
+        if found is not None:
+            return select(r, *found)
         parsed = without_masks(r, parsed)
     if _only_integers(parsed.parts):
         return _pick_at_run_time(r, x, parsed)
@@ -279,13 +280,21 @@ def getitem(r: Recorder, x: object, key: object) -> ArrayHandle:
     return _move_front_to(r, taken, ndim, place)
 
 
-def _is_runtime_mask_of(x: ArrayHandle, parts: Sequence[Part]) -> bool:
-    """Is the key one runtime mask over leading axes, and nothing else?"""
-    first = parts[0]
+def masked_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> tuple[ArrayHandle, ArrayHandle] | None:
+    """For a key of one runtime mask with integers before it and basic parts behind: the view in which the mask covers
+    the leading axes, and the mask. Integers beside a mask are index arrays; by NumPy's rule, too, what is selected
+    then comes first."""
+    at = next((i for i, p in enumerate(parts) if not isinstance(p, Pick)), len(parts))
+    first = parts[at] if at < len(parts) else None
     if not isinstance(first, Mask) or first.constant is not None or first.mask.ndim == 0:
-        return False
-    whole = [Cut(0, n, 1) for n in x.shape[first.mask.ndim :]]
-    return list(parts[1:]) == whole
+        return None
+    if not all(isinstance(p, BASIC) for p in parts[at + 1 :]):
+        return None
+    sizes = x.shape[at : at + first.mask.ndim]
+    if not shapes.same_shape(r, sizes, first.mask.shape):
+        raise plain_numpy_raises("boolean index did not match indexed array")
+    whole = [Cut(0, n, 1) for n in sizes]
+    return basic_view(r, x, [*parts[:at], *whole, *parts[at + 1 :]]), first.mask
 
 
 def _detached(r: Recorder, view: ArrayHandle) -> ArrayHandle:

@@ -4,7 +4,7 @@ What goes in: an array and a boolean array over its leading axes. What comes out
 selected elements by the whole array and the mask. Pointwise functions run on the whole array; sums, means and the
 like reduce with where=; `x[mask] op= v` and `x[mask] = f(x[mask])` write back where the mask holds.
 
-What holds: no size of a selection is ever known - asking for its shape or returning it is refused - and nothing
+What holds: the size of a selection is a number at run time; asking for its shape or returning it is refused. Nothing
 raises for an element that is not selected. Selections combine where their masks are one and the same value.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.operands import call, cast, constant
+from broadloom.frontend.operands import call, cast, constant, from_size
 from broadloom.frontend.unsupported import DependsOnData, plain_numpy_raises
 from broadloom.graph.ir import Node, ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
@@ -236,27 +236,16 @@ def count_nonzero(run: Run) -> Run:
     return handler
 
 
-def assign(run: Run) -> Run:
-    """`x[mask] = value` for a value that was selected by the same mask."""
+def length(r: Recorder, x: Selection) -> WeakScalar:
+    """`len(x[mask])`, which only the data can tell: a Python int at run time."""
+    chosen = call(r, "count_nonzero", x.mask, axes=tuple(range(-x.mask.ndim, 0)), keepdims=False)
+    return WeakScalar(r.as_scalar(chosen), "i")
 
-    def handler(r: Recorder, x: Any, key: Any, value: Any) -> None:
-        if isinstance(x, Selection) or list(selections(key)):
-            refuse("an index or index assignment of a boolean selection")
-        mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-        if not isinstance(mask, ArrayHandle) or not isinstance(value, Selection):
-            refuse("a boolean selection assigned at another index")
-        if not x.writeable or x.numpy_scalar:
-            raise plain_numpy_raises("assignment destination is read-only")
-        if not same_mask(r, mask, value.mask):
-            refuse("a boolean selection assigned through another mask")
-        # Row by row, the value may broadcast along the axes behind the mask.
-        behind = value.full.shape[value.mask.ndim :]
-        if not shapes.same_shape(r, behind, x.shape[mask.ndim :]):
-            refuse("a boolean selection assigned to another shape")
-        chosen = call(r, "where", over(r, value), cast(r, value.full, x.dtype), x)
-        r.write(x, shapes.expand(r, chosen, x.shape))
 
-    return handler
+def size(r: Recorder, x: Selection) -> WeakScalar:
+    """`x[mask].size`."""
+    behind = from_size(r, shapes.count(x.full.shape[x.mask.ndim :]))
+    return WeakScalar(r.as_scalar(call(r, "multiply", length(r, x).handle, behind)), "i")
 
 
 def dtype_only(run: Run) -> Run:

@@ -569,6 +569,7 @@ _SELECTED_ATTRIBUTES: dict[str, Callable[..., Any]] = {
     "dtype": selection.dtype_only(queries.attribute_dtype),
     "itemsize": selection.dtype_only(queries.attribute_itemsize),
     "ndim": selection.ndim,
+    "size": selection.size,
 }
 
 ATTRIBUTES: dict[str, Entry] = {
@@ -589,4 +590,4 @@ ATTRIBUTES: dict[str, Entry] = {
 }
 
 getitem = Entry("x[key]", indexing.getitem)
-setitem = Entry("x[key] = value", assignment.setitem, selected=selection.assign(assignment.setitem))
+setitem = Entry("x[key] = value", assignment.setitem, selected=assignment.set_selected)

@@ -35,6 +35,35 @@ def test_reductions_of_arithmetic(check):
     check(f, whole - 9, part)
 
 
+def test_masks_beside_integers_and_slices(check):
+    def f(x, y, t):
+        row = x[:, 0] < y[:, 0]
+        x[row, 1] = y[row, 2] + x[row, 3]
+        x[row, 2:5] *= y[row, 1:4]
+        x[row, ::2] = np.arange(4.0)
+        x[1, x[1] > 0] = 4
+        x[3, row[:1].repeat(7)] -= 1
+        k = t[0, :, 0] > 6
+        t[1, k, 2] *= 2
+        t[-1, k] = -t[0, k]
+        t[k[:3], 1, :] = 7
+        t[1, k, None, ::2] += 1
+        return x[row, 1].any(), np.count_nonzero(t[0, k, 1] - t[2, k, 3])
+
+    check(f, X, Y, np.arange(60.0).reshape(3, 4, 5))
+
+
+def test_how_many_elements_a_mask_selects(check):
+    def f(x, y):
+        m = x > y
+        total = x[m].sum() / len(x[m])
+        y[m] /= x[m].size
+        rows = x[m[:, 0]]
+        return total, (y * rows.size).sum(), rows.sum() + len(rows), x[m].size
+
+    check(f, np.round(X), np.round(Y))
+
+
 def test_unselected_integers_raise_nothing(check):
     def f(x):
         m = x > 0

@@ -292,6 +292,7 @@ def test_boolean_selections_whose_size_does_not_matter() -> None:
         x[row] += np.arange(4.0)
         x[m] = np.clip(np.sin(x[m]) * 2, -1, 1).round(1)
         t = x[m]
+        x[0] += x[row].size
         u = t
         t += 5
         x[m] = u
@@ -394,7 +395,6 @@ def test_boolean_selections_are_refused_where_their_size_matters() -> None:
     m, other = x % 3 == 0, x % 2 == 0
     for f in (
         lambda np, x, m, o: x[m].shape,
-        lambda np, x, m, o: x[m].size,
         lambda np, x, m, o: x[m].max(),
         lambda np, x, m, o: x[m].reshape(-1),
         lambda np, x, m, o: x[m][0],
@@ -414,7 +414,8 @@ def test_boolean_selections_are_refused_where_their_size_matters() -> None:
         lambda np, x, m, o: x[m[:2]],
         lambda np, x, m, o: np.add(x[m], 1, where=False),
         lambda np, x, m, o: np.zeros_like(x[m]),
-        lambda np, x, m, o: x[0, m[0]],
+        lambda np, x, m, o: x[:, m[0]],
+        lambda np, x, m, o: x[0, [1, 2], m[0]],
         lambda np, x, m, o: np.array([x[m], 1]),
     ):
         refused(f, x, m, other)
