@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broadloom.dtypes import DType, int64
+from broadloom.errors import ShapeError
 from broadloom.graph.ir import Order
 from broadloom.graph.storage import Storage, ViewCall
 from broadloom.ops.infer import infer
@@ -97,7 +98,10 @@ def walk(storage: Storage, views: Sequence[ViewCall], decide: Decide) -> Walked 
 
 def always_contiguous(storage: Storage, views: Sequence[ViewCall]) -> bool:
     """Whether an array is C-contiguous whatever its sizes are; nothing is settled."""
-    x = walk(storage, views, lambda relation: relation if isinstance(relation, bool) else False)
+    try:
+        x = walk(storage, views, lambda relation: relation if isinstance(relation, bool) else False)
+    except ShapeError:  # the views fit some sizes only
+        return False
     if x is None:
         return False
     dense = _dense(x.shape, tuple(range(len(x.shape))), x.dtype.itemsize)

@@ -500,6 +500,13 @@ def test_view_or_copy_is_not_guarded_where_nobody_can_tell(harness) -> None:
         harness.check(f, lambda s=shape: (np.ones(s),), captured=captured)
 
 
+def test_views_of_a_shape_that_fits_some_sizes_only(harness) -> None:
+    def f(x):
+        return x + x, x.T.reshape(3, 4).reshape(-1)[:4]
+
+    harness.check(f, lambda: (np.asfortranarray(np.arange(12.0).reshape(3, 4)),), Policy(True))
+
+
 def test_reshape_to_swapped_sizes_of_a_strided_array_is_a_copy(harness) -> None:
     def f(x):
         y = x.reshape(x.shape[1], x.shape[0])
