@@ -250,6 +250,17 @@ def test_update_of_nearly_all_copies_the_frame_alone(shape):
     assert not [extents for extents in loops if extents in (["1000000"], ["s0**2"], ["s0", "s0"])]
 
 
+def test_an_update_of_an_array_without_elements_stores_nothing():
+    """An empty window may start behind the end of its axis; there is no frame around it."""
+
+    def f(b, x, value):
+        return b.call("slice_update", x, value, starts=(1, 1), sizes=(0, 62), steps=(1, 1))
+
+    for kernel in kernels(graph_of(f, (0, 64), (0, 62))):
+        for stage in kernel.stages:
+            assert any(loop.extent == 0 for loop in (*kernel.outer, *stage.loops))
+
+
 def test_the_facts_of_a_body_are_found_out_once(monkeypatch):
     """Scheduling looks at each body that arises, not at all bodies at each step."""
     counted = []

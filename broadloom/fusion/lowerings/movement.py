@@ -201,14 +201,15 @@ SYMBOLIC_MARGIN = 8  # or, where an axis is symbolic, at most so many entries of
 def _margins(
     starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[Size], shape: Sequence[Size]
 ) -> list[tuple[int, int]] | None:
-    """How many entries each axis has before and after a dense window that leaves a thin frame, else None.
+    """How many entries each axis has before and after a dense window that leaves a thin frame, else None. An empty
+    window has no frame: it may start behind the end.
 
     >>> _margins((1, 1), (98, 98), (1, 1), (100, 100)), _margins((1, 1), (9, 9), (1, 1), (100, 100))
     ([(1, 1), (1, 1)], None)
     """
     found: list[tuple[int, int]] = []
     for start, size, step, n in zip(starts, sizes, steps, shape, strict=True):
-        if step not in (1, -1):
+        if step not in (1, -1) or size == 0:
             return None
         before = start if step == 1 else start - size + 1
         after = n - before - size
