@@ -225,6 +225,25 @@ def reduction(run: Run) -> Run:
     return handler
 
 
+def with_zeros(run: Run) -> Run:
+    """A sum of products over all of one selection or two: whole vectors with 0 where nothing is selected."""
+
+    def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or not all(isinstance(a, Selection) for a in args):
+            refuse("a boolean selection in this argument")
+        first = args[0]
+        if len(args) > 1 and any(a.rest or not same_mask(r, a.mask, first.mask) for a in args):
+            refuse("a product of boolean selections by different masks, or of several axes")
+        return run(r, *(_flat_with_zeros(r, a) for a in args))
+
+    return handler
+
+
+def _flat_with_zeros(r: Recorder, x: Selection) -> ArrayHandle:
+    whole = call(r, "where", over(r, x), x.full, constant(r, 0, x.dtype))
+    return shapes.reshape(r, whole, (shapes.count(whole.shape),))
+
+
 def count_nonzero(run: Run) -> Run:
     """How many selected elements are not zero."""
 

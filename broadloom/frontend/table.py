@@ -426,6 +426,8 @@ _REDUCING: tuple[Callable[..., Any], ...] = (
     reductions.np_all,
 )
 
+_SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, linalg.np_matmul, linalg.np_norm)
+
 # Values of Python, whatever their arguments: NumPy's own call, never in the graph.
 PLAIN: tuple[Callable[..., Any], ...] = (
     np.dtype,
@@ -458,6 +460,8 @@ def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> C
         return selection.reduction(run)
     if run is reductions.np_count_nonzero:
         return selection.count_nonzero(run)
+    if run in _SUMS_OF_PRODUCTS:
+        return selection.with_zeros(run)
     if f in (np.power, operator.pow):
         return selection.power(run)
     if f in UFUNCS or f in OPERATORS:
@@ -465,14 +469,15 @@ def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> C
     return selection.pointwise(run) if run in _POINTWISE else None
 
 
+def _selected_in_place(f: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any] | None:
+    handler = None if f is operator.imatmul else _selected(_PURE[plain], plain)
+    return None if handler is None else selection.inplace(handler)
+
+
 FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, run, selected=_selected(run, f)) for f, run in _PURE.items()),
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
-    **dict(
-        _of(f, _inplace_entry(plain), False, None if selected is None else selection.inplace(selected))
-        for f, plain in INPLACE.items()
-        for selected in (_selected(_PURE[plain], plain),)
-    ),
+    **dict(_of(f, _inplace_entry(plain), False, _selected_in_place(f, plain)) for f, plain in INPLACE.items()),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
     **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},
 }

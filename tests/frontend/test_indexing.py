@@ -341,6 +341,28 @@ def test_boolean_selections_whose_size_does_not_matter() -> None:
     check(lambda np, x, m: (x[m].sum(), x[m].mean(), x[m].ndim), x, np.zeros((3, 4), bool), exact=False)
 
 
+def test_products_and_norms_of_boolean_selections() -> None:
+    x = np.arange(12).reshape(3, 4) - 4
+
+    def f(np, x, y, m):
+        t, u = x[m], y[m]
+        return (
+            t @ u,
+            np.dot(t, u),
+            np.inner(t, t),
+            np.vdot(u, t),
+            t.dot(u),
+            np.linalg.norm(t),
+            np.linalg.norm(x[m[:, 0]]),
+        )
+
+    for m in (x % 3 == 0, x > 20):
+        check(f, x, 1 - x, m, exact=False)
+        check(f, x.astype(np.int8), x > 1, m, exact=False)
+        check(f, x * np.float32(0.5), np.where(m, x, np.inf), m, exact=False)
+        check(f, x * 1j, x + 2j, m, exact=False)
+
+
 def test_unselected_exponents_raise_nothing() -> None:
     x = np.arange(-4, 8).reshape(3, 4)
 
@@ -408,7 +430,9 @@ def test_boolean_selections_are_refused_where_their_size_matters() -> None:
         lambda np, x, m, o: np.sqrt(2.0, x[m]),
         lambda np, x, m, o: x[m[0]].sum(1, out=x[:, 0]),
         lambda np, x, m, o: np.where(o, x[m], 0),
-        lambda np, x, m, o: x[m] @ x[m],
+        lambda np, x, m, o: x[m] @ x[o],
+        lambda np, x, m, o: x[m[:, 0]] @ x[m[:, 0]],
+        lambda np, x, m, o: np.dot(x[m], 2),
         lambda np, x, m, o: x.__iadd__(x[m]),
         lambda np, x, m, o: x.__setitem__(m[:2], 1),
         lambda np, x, m, o: x[m[:2]],
