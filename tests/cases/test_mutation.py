@@ -94,6 +94,18 @@ def test_parts_made_in_the_concatenation_keep_their_values(check):
     check(f, np.array([0.5, 1.0, 2.0]))
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [4, 65])
+def test_products_made_in_the_concatenation_lie_side_by_side(check, axis, n):
+    """Small products are loops, large ones and those of symbolic sizes calls of BLAS."""
+
+    def f(x, y, z):
+        return np.concatenate([z, x @ y, (x + 1) @ y], axis=axis)
+
+    x, y = np.arange(24.0 * n).reshape(n, 24) % 5 - 1, np.arange(24.0 * 32).reshape(24, 32) % 7 + 1
+    check(f, x, y, np.ones((n, 32)))
+
+
 def test_argmax_after_a_sine_in_place_and_a_transpose(check):
     m = np.array([[0.2, 1.5, 3, -1], [2, 0.9, -0.4, 1.2], [1.7, -2, 0.1, 0.6]])
 

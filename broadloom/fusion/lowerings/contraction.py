@@ -120,18 +120,14 @@ def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: 
     result = node.types[0]
     left, right = matrix_region(state, x), matrix_region(state, y)
     buffer = state.destination(ids[0], result.dtype, result.shape)
-    target = Region(buffer.name, buffer.layout)
-    if not _is_matrix(buffer.layout):
-        plain = state.buffer(result.dtype, contiguous(result.shape))
-        target = Region(plain.name, plain.layout)
+    made = buffer if _is_matrix(buffer.layout) else state.buffer(result.dtype, contiguous(result.shape))
     batch = result.shape[:-2]
     operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
+    target = Region(made.name, made.layout)
     state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),)))
-    made = TensorBox.whole(StorageBox(result.dtype, result.shape, None, state.buffers[target.buffer]))
-    if target.buffer != buffer.name:
-        state.copy_to(made, buffer)
-        return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
-    return made
+    if made is not buffer:
+        state.copy_to(TensorBox.whole(StorageBox(result.dtype, result.shape, None, made)), buffer)
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
 
 
 def matrix_region(state: Lowering, x: TensorBox) -> Region:
