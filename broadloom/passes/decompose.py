@@ -144,7 +144,7 @@ def _cholesky(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Val
 def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
     (a,) = operands
     type = b.type_of(a)
-    n = type.shape[-1]
+    n = type.shape[-2]  # the size that the type rule gives both axes of the result
     return _solve(b, (a, _call(b, "eye", rows=n, cols=n, offset=0, dtype=type.dtype)), {})
 
 

@@ -370,3 +370,14 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))
+
+
+def test_an_inverse_of_symbolic_size_meets_other_arrays():
+    """Its two sizes are two symbols, which only a fact of the graph makes equal."""
+
+    def f(a, b):
+        return np.concatenate([np.linalg.inv(a), b], axis=1), np.linalg.inv(a) + b
+
+    a, b = 2 * np.eye(5), np.ones((5, 5))
+    for got, want in zip(bl.compile(f, dynamic=True, fullgraph=True)(a, b), f(a, b), strict=True):
+        np.testing.assert_array_equal(got, want)
