@@ -39,6 +39,9 @@ def _collapse(
     while k >= 0:
         first, second = loops[k], loops[k + 1]
         later = [loop.extent for loop in loops[k + 1 :]]
+        if second.extent == 0:  # never run, and no place is that many times another
+            k -= 1
+            continue
         if first.variable in _symbols([*later, *extents]) or second.variable in _symbols(extents):
             k -= 1
             continue

@@ -200,3 +200,10 @@ def test_reshape_of_a_symbolic_size_is_guarded_by_divisibility_alone(f):
         bad = np.arange(31.0)
         f(bad)
         compiled(bad)
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 2), (3, 0, 2), (0,)])
+def test_index_arrays_without_elements(check, shape):
+    index = np.zeros(shape, np.int64)
+    check(lambda x, i: x[i], np.arange(5.0), index)
+    check(lambda x, i: np.take(x, i + 1) * 2, np.arange(5.0), index)

@@ -9,9 +9,10 @@ import pytest
 
 from broadloom.dtypes import float32
 from broadloom.fusion import handlers
+from broadloom.fusion.collapse import collapse
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
-from broadloom.fusion.ir import Compute, Store
+from broadloom.fusion.ir import Body, Compute, Kernel, Literalv, Loop, Stage, Store
 from broadloom.fusion.lower import MAX_DEPTH
 from broadloom.fusion.lowerings.table import ABSENT, LOWERINGS
 from broadloom.fusion.merge import MAX_BODY_OPS, MAX_STAGES, NoFuse
@@ -279,3 +280,10 @@ def test_the_facts_of_a_body_are_found_out_once(monkeypatch):
 
     short, long = count(10), count(20)
     assert long < 2.3 * short, (short, long)
+
+
+def test_loops_that_never_run_stay_apart():
+    loops = tuple(Loop(Symbol(f"i{k}", 0, max(n - 1, 0)), n) for k, n in enumerate((2, 0)))
+    body = Body((Literalv(float32, bytes(4)), Store("b", 0, 0)))
+    kernel = Kernel("k", loops, (Stage((), body),))
+    assert [loop.extent for loop in collapse(kernel).outer] == [2, 0]
