@@ -24,7 +24,6 @@ from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
 from broadloom.capture.layouts import GuardingRecorder
 from broadloom.capture.sources import Attribute, Item, Source
-from broadloom.capture.values import Number
 from broadloom.errors import Location
 from broadloom.graph.storage import ArrayHandle
 from broadloom.records import dataclass
@@ -251,10 +250,6 @@ class Context:
             name = f"{base}_{k}"
         self._names.add(name)
         return name
-
-    def number_text(self, number: Number) -> str:
-        """How messages name a runtime number."""
-        return str(number.term) if number.term is not None else "a number read from array data"
 
 
 @cache

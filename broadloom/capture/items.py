@@ -15,9 +15,8 @@ from typing import Any
 from broadloom.capture import numbers
 from broadloom.capture.attributes import class_function, has_own, refuse_class
 from broadloom.capture.breaks import Code
-from broadloom.capture.bridge import describe, frontend, inward, is_array
+from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import (
-    CONSTANTS,
     check_mutable,
     check_write,
     constant_key,
@@ -260,18 +259,3 @@ def symbolic_range(c: Context, *bounds: Value) -> Value:
         return range(*values)
     except (TypeError, ValueError) as error:
         c.raises("range", f"{type(error).__name__}: {error}")
-
-
-def is_iterable(c: Context, v: Value) -> bool:
-    """Whether `iterate` takes it."""
-    v = realise(c, v)
-    return (
-        isinstance(v, IteratorValue | TupleValue | ListValue | DictValue | SetValue | str | bytes | range)
-        or (is_array(v) and isinstance(v, ArrayHandle) and v.ndim > 0)
-        or class_function(c, v, "__iter__") is not None
-    )
-
-
-def as_number_or_constant(v: Value) -> bool:
-    """Numbers and constants, which need no look at data."""
-    return isinstance(v, (*CONSTANTS, Number, Expr))

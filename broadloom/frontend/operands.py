@@ -9,7 +9,6 @@ What holds: dtypes are resolved by NumPy itself, at capture time, never by a cop
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -222,15 +221,3 @@ def fits(value: int, dtype: DType) -> bool:
     """Is the Python int in the range of the integer dtype?"""
     info = np.iinfo(dtype.numpy)
     return info.min <= value <= info.max
-
-
-def static_int(x: object) -> int | None:
-    """The int behind a Python int, NumPy integer or integral index; None for anything else."""
-    if isinstance(x, (bool, np.bool)) or not isinstance(x, (int, np.integer)):
-        return None
-    return int(x)
-
-
-def number_of_elements(shape: Sequence[Any]) -> Any:
-    """The product of sizes, symbolic or not."""
-    return math.prod(shape) if shape else 1
