@@ -11,5 +11,7 @@ array([0., 0.])
 
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
 from broadloom.compiler.report import CompileReport
+from broadloom.tensor.dispatch import Tensor
+from broadloom.transforms.vmap import vmap
 
-__all__ = ["CompileReport", "Compiled", "compile", "explain", "make_graph"]
+__all__ = ["CompileReport", "Compiled", "Tensor", "compile", "explain", "make_graph", "vmap"]

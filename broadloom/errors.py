@@ -71,6 +71,10 @@ class DTypeError(BroadloomError, TypeError):
     """A dtype is not supported or does not fit an op: the caller must act."""
 
 
+class TransformError(BroadloomError, TypeError):
+    """A transformed function (`vmap`, `gufunc`) does what it cannot: the author of the function must act."""
+
+
 class ParseError(BroadloomError, ValueError):
     """A textual form (signature, expression, graph, loop program) is malformed: its author must act."""
 

@@ -24,6 +24,10 @@ class DependsOnData(Unsupported):
     """This call needs to know what only the data can tell, such as how many elements a mask selects."""
 
 
-def plain_numpy_raises(what: str) -> Unsupported:
-    """A refusal for a call that NumPy itself rejects: the plain function raises NumPy's own error."""
-    return Unsupported(what, "correct the call: NumPy raises for it as well")
+class NumpyRaises(Unsupported):
+    """This call is one that NumPy itself rejects: the plain function raises NumPy's own error."""
+
+
+def plain_numpy_raises(what: str) -> NumpyRaises:
+    """A refusal for a call that NumPy itself rejects."""
+    return NumpyRaises(what, "correct the call: NumPy raises for it as well")

@@ -10,7 +10,7 @@ import bisect
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,6 +23,30 @@ from broadloom.ops.table import OPS
 from broadloom.symbolic import Expr, Relation, Size, Symbol, free_symbols
 
 INLINE_BYTES = 64  # larger constants are named by content hash and live beside the graph
+
+
+class Builder(Protocol):
+    """What makes values by calling ops: a graph's builder, or an interpreter that computes or transforms them.
+
+    Values are numbers that mean something to their builder alone; they never change. `location` is the user's line
+    that the next calls belong to. The methods are described at `GraphBuilder`.
+    """
+
+    location: Location | None
+
+    def call_tuple(self, op: str | Op, *inputs: ValueId, **attrs: Any) -> tuple[ValueId, ...]: ...
+
+    def call(self, op: str | Op, *inputs: ValueId, **attrs: Any) -> Any: ...
+
+    def constant(self, value: Any) -> ValueId: ...
+
+    def infer(self, op: Op, operands: Sequence[TensorType], attrs: Mapping[str, Any]) -> tuple[TensorType, ...]: ...
+
+    def type_of(self, value: ValueId) -> TensorType: ...
+
+    def decide(self, relation: Relation) -> Any: ...
+
+    def node_of(self, value: ValueId) -> Node | None: ...
 
 
 class GraphBuilder:

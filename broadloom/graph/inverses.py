@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from broadloom import dtypes
-from broadloom.graph.builder import GraphBuilder
+from broadloom.graph.builder import Builder
 from broadloom.graph.ir import TensorType, ValueId
 
-Inverse = Callable[[GraphBuilder, ValueId, ValueId, dict[str, Any]], ValueId]
+Inverse = Callable[[Builder, ValueId, ValueId, dict[str, Any]], ValueId]
 
 
-def _put_permute(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_permute(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     axes: tuple[int, ...] = attrs["axes"]
     inverse = [0] * len(axes)
     for j, axis in enumerate(axes):
@@ -26,30 +26,30 @@ def _put_permute(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str
     return b.call_tuple("permute", value, axes=tuple(inverse))[0]
 
 
-def _put_reshape(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_reshape(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     shape = b.type_of(base).shape
     core: int = attrs["core"]
     return b.call_tuple("reshape", value, core=len(attrs["shape"]), shape=shape[len(shape) - core :])[0]
 
 
-def _put_expand(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_expand(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     # only views that add axes of one element are writeable
     return b.call_tuple("reshape", value, core=b.type_of(value).ndim, shape=b.type_of(base).shape)[0]
 
 
-def _put_slice(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_slice(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     return b.call_tuple("slice_update", base, value, **attrs)[0]
 
 
-def _put_flip(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_flip(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     return b.call_tuple("flip", value, **attrs)[0]
 
 
-def _put_view_dtype(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_view_dtype(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     return b.call_tuple("view_dtype", value, dtype=b.type_of(base).dtype)[0]
 
 
-def _put_diagonal(b: GraphBuilder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
+def _put_diagonal(b: Builder, base: ValueId, value: ValueId, attrs: dict[str, Any]) -> ValueId:
     offset, axis1, axis2 = attrs["offset"], attrs["axis1"], attrs["axis2"]
     ndim = b.type_of(value).ndim
     core = max(-axis1, -axis2) - 1  # of the value: what is left of the base's core, then the diagonal

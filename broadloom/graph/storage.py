@@ -1,7 +1,8 @@
 """The storage model: an imperative array program goes in, a pure graph comes out.
 
-A *storage* is a piece of memory; its *value* is the graph value that it holds now, and every write gives it a new one
-(a new version). An *array handle* is a storage seen through a chain of view calls. Handles of one storage alias.
+A *storage* is a piece of memory; its *value* is what it holds now - a value of a graph, or of any other `Builder` - and
+every write gives it a new one (a new version). An *array handle* is a storage seen through a chain of view calls.
+Handles of one storage alias.
 
 What holds: reading a handle replays its chain on the storage's current value, so a view sees later writes to its base
 and to its sister views; a value that was read before is a graph value and never changes. Writing through a chain makes
@@ -22,10 +23,10 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.errors import DTypeError, Location, ShapeError, VerifyError
+from broadloom.errors import DTypeError, Location, ShapeError, TransformError, VerifyError
 from broadloom.graph import order as orders
 from broadloom.graph import strides as geometry
-from broadloom.graph.builder import GraphBuilder, canonical_attributes
+from broadloom.graph.builder import Builder, GraphBuilder, canonical_attributes
 from broadloom.graph.inverses import INVERSES, keeps_writeable
 from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
@@ -70,6 +71,8 @@ class Storage:
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
     env: ShapeEnv | None = None
+    owner: Recorder | None = None  # the recorder whose builder made the values
+    captured: str | None = None  # its name, where it belongs to the program around a transformed function
 
     def sizes_at_hand(self, shape: Sequence[Size]) -> tuple[int, ...]:
         """Sizes of the arrays that the recording is made with."""
@@ -202,10 +205,15 @@ class Recorder:
     }
     """
 
-    def __init__(self, name: str = "f", env: ShapeEnv | None = None) -> None:
-        """`env` settles the questions about symbolic sizes that no bounds settle, and keeps them as its guards."""
+    def __init__(self, name: str = "f", env: ShapeEnv | None = None, builder: Builder | None = None) -> None:
+        """`env` settles the questions about symbolic sizes that no bounds settle, and keeps them as its guards.
+
+        `builder` makes the values: a `GraphBuilder` if none is given. `input`, `scalar_input`, `size_input` and
+        `finish` are of a graph; over another builder values come in by `adopt`, and are read.
+        """
         self._env = env
-        self.builder = GraphBuilder(name, decide=None if env is None else self._ask_environment)
+        self._graph = GraphBuilder(name, decide=None if env is None else self._ask_environment)
+        self.builder: Builder = self._graph if builder is None else builder
         self._inputs: list[Storage] = []
         self._initial: list[ValueId] = []
         self._picked: set[tuple[Storage, Chain]] = set()  # views at run-time indices that were checked
@@ -237,10 +245,10 @@ class Recorder:
         Strides may be free symbols, for an array that is contiguous in no order; `sample` are then the byte strides
         of the array at hand. Where a step depends on them, `pinned` names the input afterwards.
         """
-        value = self.builder.input(name, type, strides, order, aligned=aligned)
+        value = self._graph.input(name, type, strides, order, aligned=aligned)
         handle = self._input_handle(value, writeable)
         handle.storage.env = self._env
-        handle.storage.free = geometry.has_free_strides(self.builder.input_of(value))
+        handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
         handle.sample = sample if handle.storage.free else None
         return handle
 
@@ -251,13 +259,24 @@ class Recorder:
 
     def scalar_input(self, name: str, dtype: DType = dtypes.float64) -> ArrayHandle:
         """A 0-d number known at run time."""
-        value = self.builder.input(name, TensorType(dtype, ()), kind="scalar")
+        value = self._graph.input(name, TensorType(dtype, ()), kind="scalar")
         return self._input_handle(value, writeable=False, scalar=True)
 
     def size_input(self, name: str, symbol: Symbol) -> ArrayHandle:
         """A Python int known at run time; it binds `symbol`."""
-        value = self.builder.input(name, TensorType(dtypes.int64, ()), kind="size", size=symbol)
+        value = self._graph.input(name, TensorType(dtypes.int64, ()), kind="size", size=symbol)
         return self._input_handle(value, writeable=False, scalar=True)
+
+    def adopt(self, value: ValueId, *, writeable: bool = True, captured: str | None = None) -> ArrayHandle:
+        """An array whose value the builder has already, laid out in C order.
+
+        `captured` is its name, where it belongs to the program around the one that is recorded: it may be read, and a
+        write to it is refused by that name."""
+        type = self.builder.type_of(value)
+        layout = orders.dense_layout(representatives(type.shape), tuple(range(type.ndim)), type.dtype.itemsize)
+        handle = self._fresh(value, layout)
+        handle.storage.captured, handle.writeable = captured, writeable
+        return handle
 
     def constant(self, value: Any) -> ArrayHandle:
         """A literal, laid out as `value` is."""
@@ -401,8 +420,16 @@ class Recorder:
             if seen is not dtype and dtypes.bool_ in (seen, dtype):
                 raise DTypeError("a write through a view between bool and another dtype", got=f"{dtype} as {seen}")
             dtype = seen
-        new = self._put(target.storage.value, target.views, self.read(value))
         storage = target.storage
+        if storage.captured is not None:
+            raise TransformError(
+                f"a write to {storage.captured}, which belongs to the program around the batched function",
+                got="a write that each example would make to the same array",
+                allowed="writes to arguments and to arrays that the function made",
+                remedy=f"write to a copy of {storage.captured} and return it, or pass it as a batched argument",
+                location=self.location,
+            )
+        new = self._put(storage.value, target.views, self.read(value))
         storage.value, storage.version, storage.reads = new, storage.version + 1, {}
 
     def finish(self, results: Sequence[ArrayHandle]) -> Recorded:
@@ -429,7 +456,7 @@ class Recorder:
             for k, (s, initial) in enumerate(zip(self._inputs, self._initial, strict=True))
             if s.value != initial
         ]
-        return Recorded(self.builder.finish(outputs, writes), tuple(places))
+        return Recorded(self._graph.finish(outputs, writes), tuple(places))
 
     def _ask_environment(self, relation: Relation) -> bool:
         """Asks the environment. Where a size turns out to be a constant by an equality that no symbol can be solved
@@ -443,22 +470,22 @@ class Recorder:
                 pinned = eq(symbol, self._env.hint(symbol))
                 self._env.decide(pinned, self.location)
                 if isinstance(pinned, Relation):
-                    self.builder.assume(pinned)
+                    self._graph.assume(pinned)
         return answer
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
     def _input_handle(self, value: ValueId, writeable: bool, scalar: bool = False) -> ArrayHandle:
-        declared = self.builder.input_of(value)
+        declared = self._graph.input_of(value)
         strides = geometry.input_strides(declared)
-        storage = Storage(declared.type, value, Layout(declared.order, strides), len(self._inputs))
+        storage = Storage(declared.type, value, Layout(declared.order, strides), len(self._inputs), owner=self)
         self._inputs.append(storage)
         self._initial.append(value)
         return ArrayHandle(storage, (), declared.type, strides, scalar, writeable)
 
     def _fresh(self, value: ValueId, layout: Layout) -> ArrayHandle:
         type = self.builder.type_of(value)
-        return ArrayHandle(Storage(type, value, layout), (), type, layout.strides)
+        return ArrayHandle(Storage(type, value, layout, owner=self), (), type, layout.strides)
 
     def _seen(self, base: ValueId, call: ViewCall) -> ValueId:
         return self.builder.call_tuple(call.op, base, *call.indices, **call.attributes)[0]

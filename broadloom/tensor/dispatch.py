@@ -1,0 +1,631 @@
+"""The one door through which every array function goes, and `Tensor`, the value that goes through it.
+
+What goes in: a function - NumPy's own, or a function of the frontend that NumPy lacks - and its arguments. What comes
+out: its result, in which arrays are tensors. Without an interpreter on the stack the function runs at once: NumPy's
+by NumPy itself, which is the reference of all that the op table says; the frontend's over the eager interpreter. With
+one, the function's entry in the frontend runs over the interpreter's recorder, as it does when a graph is captured.
+
+What holds: a tensor shares its memory with the NumPy array that it was made of and with its views, and all of these
+share one version, which every write through a tensor raises. A tensor of an interpreter has no memory of its own.
+Results are never NumPy scalars: a tensor of no axes stands for one.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from broadloom.errors import ShapeError, TransformError
+from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem, ufunc_method
+from broadloom.frontend.unsupported import NumpyRaises, Unsupported
+from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.records import dataclass
+from broadloom.tensor.eager import EagerBuilder
+from broadloom.tensor.stack import Interpreter, active, outside
+from broadloom.tensor.users import user_location
+
+Array = np.ndarray[Any, Any]
+Run = Callable[..., Any]
+
+# NumPy's functions that write to their first argument.
+WRITING: frozenset[Run] = frozenset(
+    {np.copyto, np.place, np.put, np.put_along_axis, np.putmask, np.fill_diagonal, np.ufunc.at}
+)
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), type(...), type, np.dtype, np.ndarray})
+
+
+class Version:
+    """How often a piece of memory was written through tensors."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A step that is no function of NumPy's: how it runs on arrays, and its entry in the frontend, if it has one."""
+
+    name: str
+    run: Run
+    entry: Entry | None
+    writes: bool = False
+
+
+class Diverted(Exception):
+    """A tensor of a class with a protocol of its own is among the arguments."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+
+def call(function: Run, /, *args: Any, **kwargs: Any) -> Any:
+    """Calls an array function: one of NumPy, or a function of the frontend `f(recorder, *args)`.
+
+    Raises what NumPy raises; `TransformError` for what an interpreter cannot take.
+    """
+    try:
+        if not active():
+            if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom."):
+                return _own(function, args, kwargs)
+            return _eager(function, args, kwargs, function in WRITING)
+        name = getattr(function, "__name__", str(function))
+        return _interpreted(name, function, _entry(function), args, kwargs)
+    except Diverted as diverted:
+        return diverted.kind.__tensor_call__(function, args, kwargs)  # type: ignore[attr-defined]
+
+
+def apply(operation: Operation, /, *args: Any, **kwargs: Any) -> Any:
+    """As `call`, for a step that is no function of NumPy's: a method, an attribute, an assignment."""
+    try:
+        if not active():
+            return _eager(operation.run, args, kwargs, operation.writes)
+        return _interpreted(operation.name, operation.run, operation.entry, args, kwargs)
+    except Diverted as diverted:
+        return diverted.kind.__tensor_call__(operation, args, kwargs)  # type: ignore[attr-defined]
+
+
+def _entry(function: Run) -> Entry | None:
+    u = getattr(function, "__self__", None)
+    if isinstance(u, np.ufunc):
+        return ufunc_method(u, function.__name__)
+    return entry_of(function)
+
+
+# ---- at once ---------------------------------------------------------------------------------------------------------
+
+
+def _eager(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any], writes: bool) -> Any:
+    arrays = [a._array if type(a) is Tensor else unwrap(a) for a in args]
+    if not kwargs:
+        result = function(*arrays)
+        out = None
+    else:
+        result = function(*arrays, **{k: unwrap(v) for k, v in kwargs.items()})
+        out = kwargs.get("out")
+    if out is not None:
+        for written in out if isinstance(out, tuple) else (out,):
+            _count_write(written)
+        args = (*args, *out) if isinstance(out, tuple) else (*args, out)
+    elif writes:
+        _count_write(args[0])
+    return wrap(result, args)
+
+
+def _count_write(x: Any) -> None:
+    if type(x) is Tensor:
+        x._version.count += 1
+
+
+def _own(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A function of the frontend, over the eager interpreter."""
+    entry = entry_of(function)
+    if entry is None:
+        raise TypeError(f"{function.__name__} is not in the frontend's table")
+    builder = EagerBuilder()
+    recorder = Recorder(builder=builder)
+
+    def inward(x: Any) -> Any:
+        return recorder.adopt(builder.adopt(np.asarray(x)), writeable=False)
+
+    def outward(h: ArrayHandle) -> Any:
+        axes = sorted(range(h.ndim), key=lambda a: -abs(h.strides[a]))
+        array = builder.array(recorder.read(h))
+        return made(
+            np.array(array.transpose(axes), order="C", copy=True).transpose(np.argsort(np.array(axes, np.intp)))
+        )
+
+    result = _run(entry, recorder, [over(a, inward) for a in args], {k: over(v, inward) for k, v in kwargs.items()})
+    return _outward(result, outward)
+
+
+def unwrap(x: Any) -> Any:
+    """An argument as NumPy takes it: tensors inside of containers and slices become arrays."""
+    kind = type(x)
+    if kind in _PLAIN:
+        return x
+    return over(x, lambda t: data_of(t) if isinstance(t, Tensor) else t)
+
+
+def over(x: Any, f: Callable[[Any], Any]) -> Any:
+    """`x` with `f` of each tensor and array in it; containers are made anew only where something changes.
+
+    Raises `Diverted` for a tensor whose class has a protocol of its own.
+    """
+    if isinstance(x, Tensor):
+        if hasattr(type(x), "__tensor_call__"):
+            raise Diverted(type(x))
+        return f(x)
+    if isinstance(x, np.ndarray):
+        return f(x)
+    if type(x) in (tuple, list):
+        new = [over(e, f) for e in x]
+        return x if all(a is b for a, b in zip(x, new, strict=True)) else type(x)(new)
+    if type(x) is slice:
+        return slice(*(over(e, f) for e in (x.start, x.stop, x.step)))
+    if type(x) is dict:
+        return {k: over(v, f) for k, v in x.items()}
+    return x
+
+
+def data_of(x: Any, use: str = "its data") -> Array:
+    """The array of a tensor. Raises `TransformError` where it stands for many; `use` says what the array is for."""
+    if type(x) is Tensor:
+        return x._array
+    if type(x) is Traced:
+        try:
+            return x._interpreter.concrete(x._interpreter.recorder.read(x._handle))  # type: ignore[no-any-return]
+        except TransformError as error:
+            raise TransformError(
+                f"{use} of a batched value",
+                got=f"a tensor of shape {x.shape} that stands for many, one for each example",
+                allowed="array functions of it",
+                remedy=_REMEDIES.get(use, "use array functions, or move it out of the batched function"),
+                location=user_location(),
+            ) from error
+    raise Diverted(type(x))
+
+
+_REMEDIES = {
+    "a condition": "choose with np.where(condition, x, y), which takes both sides",
+    "an index or size": "take elements with np.take or x[i], where i is a tensor; no size can depend on data",
+    "its data": "the array that it is written to was made by NumPy itself: make it with bl.zeros or np.zeros_like(x)",
+}
+
+
+def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
+    """A result of NumPy as this package gives it; an array that shares memory with a source shares its version."""
+    if isinstance(result, np.ndarray):
+        return _shared(result, sources) if result.base is not None or sources else made(result)
+    if isinstance(result, np.generic) and result.dtype.kind in "biufcV":
+        return made(np.asarray(result))
+    if isinstance(result, (tuple, list)):
+        parts = [wrap(r, sources) for r in result]
+        return tuple.__new__(type(result), parts) if isinstance(result, tuple) else parts
+    return result
+
+
+def _shared(result: Array, sources: Sequence[Any]) -> Any:
+    for s in sources:
+        if type(s) is Tensor:
+            if s._array is result:
+                return s
+            if result.base is not None and (result.base is s._array or result.base is s._array.base):
+                return made(result, s._version)
+        elif type(s) in (list, tuple) and result.base is not None:
+            found = _shared(result, s)
+            if found._version.count:
+                return found
+    return made(result)
+
+
+def made(array: Array, version: Version | None = None) -> Any:
+    """A tensor of an array, which it shares.
+
+    >>> made(np.zeros(2)).shape
+    (2,)
+    """
+    t = object.__new__(Tensor)
+    t._array = array
+    t._version = Version() if version is None else version
+    return t
+
+
+# ---- over an interpreter ---------------------------------------------------------------------------------------------
+
+
+def _interpreted(name: str, function: Run, entry: Entry | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    interpreter = active()[-1]
+    back: dict[int, Any] = {}  # so that a result that is an argument is that very tensor
+
+    def inward(x: Any) -> Any:
+        handle = interpreter.lift(x)
+        back[id(handle)] = x
+        return handle
+
+    def outward(h: ArrayHandle) -> Any:
+        return back[id(h)] if id(h) in back else traced(interpreter, h)
+
+    given = [over(a, inward) for a in args]
+    named = {k: over(v, inward) for k, v in kwargs.items()}
+    if entry is None:
+        return _beneath(name, function, interpreter, args, kwargs)
+    return _outward(_run(entry, interpreter.recorder, given, named), outward)
+
+
+def _run(entry: Entry, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return entry(recorder, *args, **kwargs)
+    except NumpyRaises as error:
+        raise ShapeError(error.what, remedy=error.remedy, location=user_location()) from error
+    except Unsupported as error:
+        raise TransformError(error.what, remedy=error.remedy, location=user_location()) from error
+
+
+def _beneath(name: str, function: Run, interpreter: Interpreter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A function that the frontend does not know: it runs beneath the interpreter, on arrays."""
+    try:
+        with outside(interpreter):
+            return call(
+                function, *(over(a, data_of_any) for a in args), **{k: over(v, data_of_any) for k, v in kwargs.items()}
+            )
+    except TransformError as error:
+        raise TransformError(
+            f"{name} of a batched value",
+            got="a function without a batching rule of its own, since it is not made of ops",
+            allowed="functions of the frontend's table, and indexing",
+            remedy="call it outside of the batched function",
+            location=user_location(),
+        ) from error
+
+
+def data_of_any(x: Any) -> Any:
+    """The array of a tensor; an array as it is."""
+    return data_of(x) if isinstance(x, Tensor) else x
+
+
+def traced(interpreter: Interpreter, handle: ArrayHandle) -> Any:
+    """A tensor that stands for a value of an interpreter."""
+    t = object.__new__(Traced)
+    t._interpreter, t._handle = interpreter, handle
+    return t
+
+
+def _outward(result: Any, outward: Callable[[ArrayHandle], Any]) -> Any:
+    """A result of the frontend: handles become tensors."""
+    if isinstance(result, ArrayHandle):
+        return outward(result)
+    if isinstance(result, (tuple, list)):
+        parts = [_outward(r, outward) for r in result]
+        return tuple.__new__(type(result), parts) if isinstance(result, tuple) else parts
+    return wrap(result)
+
+
+# ---- steps that are no functions -------------------------------------------------------------------------------------
+
+WRITING_METHODS = frozenset({"fill", "partition", "put", "sort"})
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+_OPERANDS = (int, float, complex, np.generic, np.ndarray, list, tuple)
+
+
+def _setitem(array: Array, key: Any, value: Any) -> None:
+    array[key] = value
+
+
+_GETITEM = Operation("x[key]", operator.getitem, getitem)
+_SETITEM = Operation("x[key] = value", _setitem, setitem, writes=True)
+
+
+def _operators(function: Run, inplace: Run | None = None) -> tuple[Any, Any, Any]:
+    """`x op y`, `y op x` and `x op= y`."""
+    updating = Operation(f"x {function.__name__}= y", inplace or function, entry_of(inplace), writes=True)
+
+    def forward(self: Tensor, other: Any) -> Any:
+        return call(function, self, other) if isinstance(other, (Tensor, *_OPERANDS)) else NotImplemented
+
+    def backward(self: Tensor, other: Any) -> Any:
+        return call(function, other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def update(self: Tensor, other: Any) -> Any:
+        return apply(updating, self, other) if isinstance(other, (Tensor, *_OPERANDS)) else NotImplemented
+
+    return forward, backward, update
+
+
+def _unary(function: Run) -> Any:
+    def run(self: Tensor) -> Any:
+        return call(function, self)
+
+    return run
+
+
+def _attribute(name: str) -> Any:
+    """An attribute of an ndarray."""
+    operation = Operation(f"x.{name}", operator.attrgetter(name), ATTRIBUTES.get(name))
+
+    def get(self: Tensor) -> Any:
+        return apply(operation, self)
+
+    return property(get, doc=f"As `numpy.ndarray.{name}`.")
+
+
+def _method(name: str) -> Any:
+    """A method of an ndarray."""
+
+    def run(array: Array, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, name)(*args, **kwargs)
+
+    operation = Operation(f"x.{name}()", run, METHODS.get(name), name in WRITING_METHODS)
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return apply(operation, self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As `numpy.ndarray.{name}`."
+    return method
+
+
+# ---- the tensor ------------------------------------------------------------------------------------------------------
+
+
+class Tensor:
+    """An array of n axes and one dtype.
+
+    Made by `asarray`, `zeros` and the other creation functions. It is indexed, assigned to, and taken by the functions
+    of this namespace and of NumPy as an `ndarray` is, with NumPy's shapes, dtypes (NEP 50), views and errors.
+
+    Follows the Python array API standard, 2024.12 (https://data-apis.org/array-api/2024.12/).
+
+    >>> x = made(np.arange(6.0).reshape(2, 3))
+    >>> x.sum(axis=0)
+    Tensor([3., 5., 7.])
+    >>> np.sin(x[:, 0]).shape
+    (2,)
+    """
+
+    __slots__ = ("__weakref__", "_array", "_handle", "_interpreter", "_version")
+    __hash__ = None  # type: ignore[assignment]
+    _array: Array
+    _version: Version
+    _interpreter: Interpreter  # these two: of a tensor that stands for a value of an interpreter
+    _handle: ArrayHandle
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        raise TypeError("a Tensor is made by bl.asarray, bl.zeros and the other creation functions")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        shape: tuple[int, ...] = self._array.shape
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self._array.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, by axis."""
+        return data_of(self, "the strides").strides
+
+    @property
+    def version(self) -> int:
+        """How often the memory, which views share, was written through tensors."""
+        return self._version.count
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself, for the one device there is. Raises `ValueError` for another."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"to_device; got device {device!r}, stream {stream!r}; allowed: 'cpu', no stream")
+        return self
+
+    def numpy(self) -> Array:
+        """The data as a NumPy array, without a copy."""
+        return data_of(self)
+
+    def item(self, *args: Any) -> Any:
+        """The element as a Python number."""
+        return data_of(self, "item()").item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return data_of(self, "tolist()").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The bytes of the elements."""
+        return data_of(self, "tobytes()").tobytes(order)
+
+    # ---- protocols ----------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(data_of(self), dtype=dtype, copy=copy)
+
+    def __array_function__(self, function: Run, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(function, *args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        if method == "__call__":
+            return call(ufunc, *args, **kwargs)
+        return call(getattr(ufunc, method), *args, **kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
+        if api_version not in (None, *API_VERSIONS):
+            raise ValueError(f"array API version; got {api_version!r}; allowed: {', '.join(API_VERSIONS)}")
+        return sys.modules["broadloom"]
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return data_of(self, "DLPack").__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return data_of(self, "DLPack").__dlpack_device__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made, (data_of(self, "pickling").copy(),)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.copy()
+
+    # ---- indexing and iteration ---------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        return apply(_GETITEM, self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        apply(_SETITEM, self, key, value)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a tensor without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a tensor without axes")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(call(np.any, self == value))
+
+    # ---- as a Python number -------------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(data_of(self, "a condition"))
+
+    def __int__(self) -> int:
+        return int(data_of(self, "int()"))
+
+    def __float__(self) -> float:
+        return float(data_of(self, "float()"))
+
+    def __complex__(self) -> complex:
+        return complex(data_of(self, "complex()"))
+
+    def __index__(self) -> int:
+        return operator.index(data_of(self, "an index or size"))
+
+    def __repr__(self) -> str:
+        return repr(data_of(self, "its text").view(_Printed))
+
+    def __str__(self) -> str:
+        return str(data_of(self, "its text"))
+
+    def __format__(self, spec: str) -> str:
+        return format(data_of(self, "its text"), spec)
+
+    # ---- operators ----------------------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _operators(np.add, operator.iadd)
+    __sub__, __rsub__, __isub__ = _operators(np.subtract, operator.isub)
+    __mul__, __rmul__, __imul__ = _operators(np.multiply, operator.imul)
+    __truediv__, __rtruediv__, __itruediv__ = _operators(np.true_divide, operator.itruediv)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators(np.floor_divide, operator.ifloordiv)
+    __mod__, __rmod__, __imod__ = _operators(np.remainder, operator.imod)
+    __pow__, __rpow__, __ipow__ = _operators(operator.pow, operator.ipow)
+    __matmul__, __rmatmul__, __imatmul__ = _operators(np.matmul, operator.imatmul)
+    __and__, __rand__, __iand__ = _operators(np.bitwise_and, operator.iand)
+    __or__, __ror__, __ior__ = _operators(np.bitwise_or, operator.ior)
+    __xor__, __rxor__, __ixor__ = _operators(np.bitwise_xor, operator.ixor)
+    __lshift__, __rlshift__, __ilshift__ = _operators(np.left_shift, operator.ilshift)
+    __rshift__, __rrshift__, __irshift__ = _operators(np.right_shift, operator.irshift)
+    __divmod__, __rdivmod__, _ = _operators(np.divmod, operator.iadd)
+    __lt__, __le__ = _operators(np.less)[0], _operators(np.less_equal)[0]
+    __gt__, __ge__ = _operators(np.greater)[0], _operators(np.greater_equal)[0]
+    __eq__, __ne__ = _operators(np.equal)[0], _operators(np.not_equal)[0]
+    __neg__, __pos__, __abs__, __invert__ = map(_unary, (np.negative, np.positive, np.absolute, np.invert))
+
+    # ---- attributes and methods of an ndarray -------------------------------------------------------------------
+
+    T, mT, real, imag = map(_attribute, ("T", "mT", "real", "imag"))
+    flat, flags, data = map(_attribute, ("flat", "flags", "data"))
+    all, any, argmax, argmin, argpartition, argsort = map(
+        _method, ("all", "any", "argmax", "argmin", "argpartition", "argsort")
+    )
+    astype, byteswap, choose, clip, compress, conj = map(
+        _method, ("astype", "byteswap", "choose", "clip", "compress", "conj")
+    )
+    conjugate, copy, cumprod, cumsum, diagonal, dot = map(
+        _method, ("conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot")
+    )
+    fill, flatten, max, mean, min, nonzero = map(_method, ("fill", "flatten", "max", "mean", "min", "nonzero"))
+    partition, prod, put, ravel, repeat, reshape = map(
+        _method, ("partition", "prod", "put", "ravel", "repeat", "reshape")
+    )
+    round, searchsorted, sort, squeeze, std, sum = map(
+        _method, ("round", "searchsorted", "sort", "squeeze", "std", "sum")
+    )
+    swapaxes, take, trace, transpose, var, view = map(
+        _method, ("swapaxes", "take", "trace", "transpose", "var", "view")
+    )
+
+
+class Traced(Tensor):
+    """A tensor that stands for a value of an interpreter."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._handle.shape  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        return self._handle.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return self._handle.dtype.numpy
+
+    @property
+    def version(self) -> int:
+        return self._handle.storage.version
+
+    def __repr__(self) -> str:
+        return f"Tensor(one for each example, shape={self.shape}, dtype={self.dtype})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+class _Printed(np.ndarray[Any, Any]):
+    """An array under the name that its text shall begin with."""
+
+
+_Printed.__name__ = "Tensor"

@@ -1,0 +1,55 @@
+"""The dispatch stack: which interpreter a call of an array function reaches.
+
+What goes in: interpreters, pushed for the time that a transformed function runs. What comes out: the innermost one.
+What holds: this is the only ambient state of the package; it belongs to one thread or task (`contextvars`), and an
+interpreter is off the stack when its block is left, however it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from broadloom.graph.ir import ValueId
+from broadloom.graph.storage import ArrayHandle, Recorder
+
+
+class Interpreter(Protocol):
+    """An interpreter on the stack: a recorder whose builder gives the ops of a program another meaning."""
+
+    recorder: Recorder
+
+    def lift(self, x: Any) -> ArrayHandle:
+        """An array or tensor from outside of the interpreter, as one of its own."""
+        ...
+
+    def concrete(self, value: ValueId) -> Any:
+        """The array that a value is, if it is one; raises `TransformError` where it stands for many."""
+        ...
+
+
+_stack: ContextVar[tuple[Interpreter, ...]] = ContextVar("broadloom_dispatch", default=())
+active = _stack.get
+
+
+@contextmanager
+def running(interpreter: Interpreter) -> Iterator[None]:
+    """Calls inside the block reach `interpreter`."""
+    token = _stack.set((*_stack.get(), interpreter))
+    try:
+        yield
+    finally:
+        _stack.reset(token)
+
+
+@contextmanager
+def outside(interpreter: Interpreter) -> Iterator[None]:
+    """Calls inside the block reach what is below `interpreter`."""
+    stack = _stack.get()
+    token = _stack.set(stack[: stack.index(interpreter)])
+    try:
+        yield
+    finally:
+        _stack.reset(token)

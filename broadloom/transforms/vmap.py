@@ -1,0 +1,247 @@
+"""`vmap`: a function of one example becomes a function of many.
+
+What goes in: a function, and for each array among its arguments the axis that counts the examples. What comes out: a
+function that takes all examples at once and calls each op of the function once.
+
+What holds: the result is what stacking the results of a loop over the examples gives; the batch axis of every array
+stands in front while the function runs, wherever it was in the argument. Writes to batched arguments reach the
+caller's arrays. In chunks, each example gives the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from broadloom.errors import OptionsError, TransformError
+from broadloom.records import dataclass
+from broadloom.tensor.dispatch import Tensor, call
+from broadloom.tensor.stack import running
+from broadloom.transforms.interpreter import BatchInterpreter
+from broadloom.transforms.pytree import Structure, broadcast_prefix, flatten, unflatten
+
+Randomness = Literal["error", "same", "different"]
+NUMBERS = (int, float, complex, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """How a function is mapped: what `vmap` was told."""
+
+    in_axes: Any
+    out_axes: Any
+    axis_size: int | None
+    randomness: Randomness
+    chunk_size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call, flattened: leaves, the axis of each (None: the same for all), and their structure."""
+
+    leaves: tuple[Any, ...]
+    axes: tuple[int | None, ...]
+    structure: Structure
+    size: int
+
+
+def arguments_of(mapping: Mapping, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """The flattened arguments and the number of examples. Raises `TransformError` where they do not fit."""
+    leaves, structure = flatten((args, kwargs))
+    in_axes = mapping.in_axes
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    axes = broadcast_prefix(in_axes, structure.parts[0], "in_axes")
+    axes += [0] * structure.parts[1].leaves  # arguments by name are mapped along their first axis
+    checked = tuple(_axis_of(x, a) for x, a in zip(leaves, axes, strict=True))
+    return Arguments(tuple(leaves), checked, structure, _size_of(mapping, leaves, checked))
+
+
+def _axis_of(leaf: Any, axis: Any) -> int | None:
+    """The axis of a leaf, counted from the front."""
+    if axis is None:
+        return None
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise TransformError("in_axes", got=repr(axis), allowed="ints, None, and containers of these")
+    shape = np.shape(leaf) if isinstance(leaf, NUMBERS) else getattr(leaf, "shape", None)
+    if shape is None:
+        raise TransformError(
+            "an argument without axes is mapped",
+            got=type(leaf).__name__,
+            allowed="arrays and tensors",
+            remedy="pass None for it in in_axes",
+        )
+    at = operator.index(axis)
+    if not -len(shape) <= at < len(shape):
+        remedy = "pass None for it in in_axes" if not shape else "correct in_axes"
+        raise TransformError(f"in_axes {at} of an array of {len(shape)} axes", got=f"shape {shape}", remedy=remedy)
+    return at % len(shape)
+
+
+def _size_of(mapping: Mapping, leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
+    sizes = {leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None}
+    if mapping.axis_size is not None:
+        sizes.add(mapping.axis_size)
+    if len(sizes) == 1:
+        return int(sizes.pop())
+    if not sizes:
+        raise TransformError(
+            "vmap of no mapped argument", allowed="one axis that is not None", remedy="give axis_size, or an axis"
+        )
+    shapes = [f"shape {leaf.shape} along {a}" for leaf, a in zip(leaves, axes, strict=True) if a is not None]
+    given = [] if mapping.axis_size is None else [f"axis_size {mapping.axis_size}"]
+    raise TransformError(
+        "the mapped axes differ in size", got="; ".join(shapes + given), remedy="map axes of one size, or give None"
+    )
+
+
+def run(function: Callable[..., Any], mapping: Mapping, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The mapped function on tensors and arrays, by the dispatch stack."""
+    given = arguments_of(mapping, args, kwargs)
+    if mapping.chunk_size is None or mapping.chunk_size >= given.size:
+        return _run(function, mapping, given)
+    return _in_chunks(function, mapping, given, mapping.chunk_size)
+
+
+def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> Any:
+    level = BatchInterpreter(given.size)
+    inputs = [
+        level.argument(x, a) if isinstance(x, (np.ndarray, Tensor)) or a is not None else x
+        for x, a in zip(given.leaves, given.axes, strict=True)
+    ]
+    before = [x._handle.storage.value if isinstance(x, Tensor) else None for x in inputs]
+    args, named = unflatten(inputs, given.structure)
+    with running(level):
+        returned = function(*args, **named)
+    for x, leaf, axis, value in zip(inputs, given.leaves, given.axes, before, strict=True):
+        if axis is not None and x._handle.storage.value != value:
+            _write_back(level, x, leaf, axis)
+    leaves, structure = flatten(returned)
+    axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
+    results = []
+    for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if not isinstance(leaf, (*NUMBERS, np.ndarray, Tensor)):
+            raise TransformError(
+                "a mapped function returns what is no array",
+                got=type(leaf).__name__,
+                allowed="arrays, numbers, and tuples, lists and dicts of these",
+                remedy="return arrays",
+            )
+        results.append(level.result(leaf, axis, f"result {number}"))
+    if not any(isinstance(x, Tensor) for x in given.leaves):
+        results = [plain(r) for r in results]
+    return unflatten(results, structure)
+
+
+def plain(x: Any) -> Any:
+    """What arrays in give: arrays out, where nothing around the function is traced."""
+    return x._array if type(x) is Tensor else x
+
+
+def _write_back(level: BatchInterpreter, x: Any, leaf: Any, axis: int) -> None:
+    """The caller's array gets the elements that the function wrote."""
+    builder = level.below.builder
+    value = level.builder.materialised(x._handle.storage.value)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, len(leaf.shape))]
+    moved = builder.call("permute", value, axes=tuple(a - len(order) for a in order))
+    level.below.write(leaf, moved)
+
+
+def _in_chunks(function: Callable[..., Any], mapping: Mapping, given: Arguments, chunk: int) -> Any:
+    pieces = []
+    for start in range(0, given.size, chunk):
+        stop = min(given.size, start + chunk)
+        leaves = tuple(
+            x if a is None else x[(*(slice(None),) * a, slice(start, stop))]
+            for x, a in zip(given.leaves, given.axes, strict=True)
+        )
+        pieces.append(_run(function, mapping, Arguments(leaves, given.axes, given.structure, stop - start)))
+    flat = [flatten(p) for p in pieces]
+    structure = flat[0][1]
+    axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
+    columns = zip(*(leaves for leaves, _ in flat), strict=True)
+    joined = [c[0] if a is None else _joined(c, a) for c, a in zip(columns, axes, strict=True)]
+    return unflatten(joined, structure)
+
+
+def _joined(parts: Sequence[Any], axis: int) -> Any:
+    return call(np.concatenate, parts, axis=axis) if isinstance(parts[0], Tensor) else np.concatenate(parts, axis=axis)
+
+
+class Vmapped:
+    """A mapped function; see `vmap`. `evaluate(mapped, args, kwargs)` is how a call of it runs."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        mapping: Mapping,
+        evaluate: Callable[[Vmapped, tuple[Any, ...], dict[str, Any]], Any],
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.mapping, self.evaluate = function, mapping, evaluate
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.evaluate(self, args, kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<vmap of {getattr(self.function, '__qualname__', self.function)!s}>"
+
+
+def mapping(
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    randomness: Randomness = "error",
+    chunk_size: int | None = None,
+) -> Mapping:
+    """The checked arguments of `vmap`. Raises `OptionsError`."""
+    if randomness not in ("error", "same", "different"):
+        raise OptionsError("randomness of vmap", got=repr(randomness), allowed="'error', 'same', 'different'")
+    for name, value, least in (("axis_size", axis_size, 0), ("chunk_size", chunk_size, 1)):
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
+            raise OptionsError(f"{name} of vmap", got=repr(value), allowed=f"None, or an int of at least {least}")
+    return Mapping(in_axes, out_axes, axis_size, randomness, chunk_size)
+
+
+def vmap(
+    fn: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    randomness: Randomness = "error",
+    chunk_size: int | None = None,
+) -> Vmapped:
+    """A function of one example, as a function of many.
+
+    `in_axes`: for each argument the axis that counts the examples, None for one that all share; an int for all of
+    them, or containers that follow those of the arguments. Arguments by name are mapped along axis 0. `out_axes`: where
+    that axis stands in the results. `axis_size`: the number of examples, where no argument tells. `chunk_size`: so many
+    examples at a time. `randomness`: what a draw from a key that all examples share does - raise, give all the "same"
+    numbers, or "different" ones.
+
+    The function is written with NumPy or with this package, for arrays without the axis. Each call of an array
+    function is made once for all examples, by NumPy's rule for loop dims, so there is none that cannot be batched but
+    those whose sizes depend on data. Arrays in, arrays out; tensors in, tensors out.
+
+    Raises `TransformError` for axes that do not fit; for a condition or a size that depends on a batched value; and
+    for a write to an array that was reached from outside.
+
+    >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
+    array([ 3., 12.])
+    >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3), 10)
+    array([ 0, 10, 20])
+    """
+    return Vmapped(fn, mapping(in_axes, out_axes, axis_size, randomness, chunk_size), by_dispatch)
+
+
+def by_dispatch(mapped: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call by the dispatch stack: the function runs in Python, on tensors that stand for many."""
+    return run(mapped.function, mapped.mapping, args, kwargs)
