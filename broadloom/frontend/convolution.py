@@ -49,8 +49,6 @@ def _sliding_products(r: Recorder, x: ArrayHandle, kernel: ArrayHandle, mode: st
     if (not isinstance(n, int) or n == 0) and not shapes.decide(r, ge(n, k)):
         raise Unsupported("a signal shorter than the kernel", "exchange the arguments")
     d = result_dtype(r, x.dtype.numpy, kernel.dtype.numpy)
-    if d is dtypes.bool_:
-        raise Unsupported("convolution of booleans", "cast to an integer dtype")
     wide = dtypes.float32 if d.kind == "f" and d.bits == 16 else d  # whose products NumPy adds up in float32
     x, kernel = cast(r, x, wide), cast(r, kernel, wide)
     left = {"full": k - 1, "same": k // 2, "valid": 0}.get(mode)

@@ -76,6 +76,8 @@ def np_ediff1d(r: Recorder, ary: object, to_end: object = None, to_begin: object
     if to_end is not None or to_begin is not None:
         raise Unsupported("np.ediff1d with ends", "use np.diff with prepend= and append=")
     x = as_array(r, ary)
+    if x.dtype is dtypes.bool_:
+        raise plain_numpy_raises("numpy boolean subtract, the `-` operator, is not supported")
     return np_diff(r, shapes.reshape(r, x, (shapes.count(x.shape),)))
 
 
@@ -90,7 +92,9 @@ def np_gradient(r: Recorder, f: object, *varargs: object, axis: object = None, e
     spacing: list[object] = list(varargs) if len(varargs) == len(axes) else [varargs[0] if varargs else 1.0] * len(axes)
     if edge_order not in (1, 2):
         raise Unsupported("np.gradient with edge_order above 2", "use edge_order 1 or 2")
-    if x.dtype.kind in "bui":
+    if x.dtype is dtypes.bool_:
+        raise plain_numpy_raises("numpy boolean subtract, the `-` operator, is not supported")
+    if x.dtype.is_integer:
         x = cast(r, x, dtypes.float64)
     results = tuple(_gradient_along(r, x, a, h, edge_order) for a, h in zip(axes, spacing, strict=True))
     return results[0] if len(results) == 1 else results
@@ -161,8 +165,7 @@ def np_polyval(r: Recorder, p: object, x: object) -> ArrayHandle:
     a = as_array(r, x)
     parts = [as_array(r, c) for c in coefficients]  # type: ignore[attr-defined]
     common = result_dtype(r, *(q.dtype.numpy for q in parts))
-    y = apply(r, np.multiply, a, 0)
-    y = call(r, "where", constant(r, True), constant(r, 0, a.dtype), y)
+    y = call(r, "where", constant(r, True), constant(r, 0, a.dtype), a)  # zeros_like(a)
     for q in parts:
         y = apply(r, np.add, apply(r, np.multiply, y, a), cast(r, q, common))
     return scalar(r, y)
@@ -212,11 +215,15 @@ def _is_transposed(r: Recorder, m: ArrayHandle) -> bool:
 def np_corrcoef(r: Recorder, x: object, y: object = None, rowvar: bool = True, *, dtype: object = None) -> ArrayHandle:
     """`numpy.corrcoef` of one array."""
     c = np_cov(r, x, y, rowvar, dtype=dtype)
-    if c.dtype.kind == "c":
-        raise Unsupported("np.corrcoef of complex numbers", "use np.cov")
     if c.ndim == 0:
         return apply(r, np.divide, c, c)
-    deviations = call(r, "sqrt", np_diagonal(r, c))
-    c = call(r, "divide", c, shapes.insert_axes(r, deviations, 1))
-    c = call(r, "divide", c, deviations)
-    return call(r, "clip", c, constant(r, -1, c.dtype), constant(r, 1, c.dtype))
+    deviations = call(r, "sqrt", call(r, "real", np_diagonal(r, c)))
+    c = apply(r, np.divide, c, shapes.insert_axes(r, deviations, 1))
+    c = apply(r, np.divide, c, deviations)
+    if c.dtype.kind != "c":
+        return _within_one(r, c)
+    return call(r, "complex", *(_within_one(r, call(r, part, c)) for part in ("real", "imag")))
+
+
+def _within_one(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    return call(r, "clip", x, constant(r, -1, x.dtype), constant(r, 1, x.dtype))

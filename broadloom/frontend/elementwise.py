@@ -139,7 +139,10 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
     if x.dtype.is_integer:
         if decimals >= 0:
             return deliver(r, r.copy(x), target)
-        raise Unsupported("np.round of integers to tens", "divide, round and multiply yourself")
+        if target is not None:
+            raise Unsupported("np.round of integers to tens with out=", "assign the result: out[...] = np.round(x, -1)")
+        tens = np_round(r, cast(r, x, dtypes.float64), decimals)
+        return cast(r, tens, x.dtype)
     if x.dtype.kind == "c":
         parts = [np_round(r, call(r, part, x), decimals) for part in ("real", "imag")]
         result = r.copy(x)  # NumPy rounds the parts of a copy

@@ -14,6 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
+from broadloom.frontend import exponents
 from broadloom.frontend.operands import call, cast, constant, number
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -40,6 +41,7 @@ OPS: dict[np.ufunc, str] = {
     np.fmax: "fmax",
     np.fmin: "fmin",
     np.logaddexp: "logaddexp",
+    np.gcd: "gcd",
     np.logical_and: "logical_and",
     np.logical_or: "logical_or",
     np.logical_xor: "logical_xor",
@@ -179,7 +181,10 @@ def _heaviside(r: Recorder, x: ArrayHandle, at_zero: ArrayHandle) -> ArrayHandle
 
 
 def _logaddexp2(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
-    """NumPy's: max + log1p(exp2(-|x - y|)) * log2(e), and x + 1 for equal arguments (equal infinities included)."""
+    """NumPy's: max + log1p(exp2(-|x - y|)) * log2(e), and x + 1 for equal arguments (equal infinities included).
+    16-bit floats in float32, rounded once."""
+    if x.dtype.bits == 16:
+        return cast(r, _logaddexp2(r, *(cast(r, v, dtypes.float32) for v in (x, y))), x.dtype)
     difference = call(r, "subtract", x, y)
     distance = call(r, "negative", call(r, "abs", difference))
     tail = call(r, "multiply", number(r, x, math.log2(math.e)), call(r, "log1p", call(r, "exp2", distance)))
@@ -198,18 +203,11 @@ def _modf(r: Recorder, x: ArrayHandle) -> Results:
     return call(r, "copysign", part, x), whole
 
 
-def _spacing(r: Recorder, x: ArrayHandle) -> ArrayHandle:
-    """The distance to the next number away from zero, with the sign of x; NumPy's float16 has another rule."""
-    if x.dtype.bits == 16:
-        raise Unsupported("np.spacing of 16-bit floats", "cast to float32 first")
-    away = call(
-        r,
-        "copysign",
-        number(r, x, math.inf),
-        call(r, "where", call(r, "equal", x, number(r, x, 0)), number(r, x, 0), x),
-    )
-    gap = call(r, "subtract", call(r, "nextafter", x, away), x)
-    return call(r, "where", call(r, "isinf", x), number(r, x, math.nan), gap)
+def _lcm(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
+    """|x| / gcd * |y| without sign, and 0 where both are 0; it wraps around, as NumPy's."""
+    word = dtypes.BY_NAME[f"uint{x.dtype.bits}"]
+    a, b = (cast(r, call(r, "abs", v), word) for v in (x, y))
+    return cast(r, call(r, "multiply", call(r, "floor_divide", a, call(r, "gcd", a, b)), b), x.dtype)
 
 
 def _bitwise_count(r: Recorder, x: ArrayHandle) -> ArrayHandle:
@@ -238,6 +236,9 @@ COMPOSED: dict[np.ufunc, Loop] = {
     np.logaddexp2: _logaddexp2,
     np.divmod: _divmod,
     np.modf: _modf,
-    np.spacing: _spacing,
+    np.spacing: exponents.spacing,
+    np.frexp: exponents.frexp,
+    np.ldexp: exponents.ldexp,
+    np.lcm: _lcm,
     np.bitwise_count: _bitwise_count,
 }

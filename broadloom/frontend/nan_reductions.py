@@ -36,7 +36,7 @@ from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
 
 
-def without_nans(r: Recorder, a: object, replacement: float) -> tuple[ArrayHandle, ArrayHandle | None]:
+def without_nans(r: Recorder, a: object, replacement: complex) -> tuple[ArrayHandle, ArrayHandle | None]:
     """The array with its nans replaced, and where they were; the array itself if it can have none."""
     x = as_array(r, a)
     if x.dtype.kind not in "fc":
@@ -80,11 +80,9 @@ def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -
         if is_given(initial) or (where is not NO_VALUE and where is not True):
             raise Unsupported("a nan-function with initial= or where=", "fill the missing elements with np.where")
         x = as_array(r, a)
-        if x.dtype.kind == "c":
-            raise Unsupported("a nan-extreme of complex numbers", "use the absolute values")
-        if x.dtype.kind != "f":
+        filled, missing = without_nans(r, x, complex(worst, worst) if x.dtype.kind == "c" else worst)
+        if missing is None:
             return plain(r, x, axis, out, keepdims)
-        filled, missing = without_nans(r, x, worst)
         result = plain(r, filled, axis, None, keepdims)
         nothing = np_all(r, missing, axis, None, keepdims)
         value = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)

@@ -18,7 +18,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.loops import OPS, unchanged
+from broadloom.frontend.loops import unchanged
 from broadloom.frontend.operands import (
     as_array,
     call,
@@ -451,7 +451,7 @@ def ufunc_reduce(
         d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
         axes = shapes.axes_from_end(axis, x.ndim)
         return deliver(r, call(r, "logsumexp", cast(r, x, d), axes=axes, keepdims=bool(keepdims)), as_out(out))
-    if where is not True or is_given(initial) or u not in OPS or u.nin != 2:
+    if where is not True or is_given(initial) or u.nin != 2 or u.nout != 1:
         raise Unsupported(f"np.{u.__name__}.reduce with these arguments", "use sum, prod, max, min, all or any")
     if (isinstance(axis, tuple) and len(axis) != 1) or (axis is None and x.ndim != 1):
         raise Unsupported(f"np.{u.__name__}.reduce over several axes", "reduce one axis at a time")

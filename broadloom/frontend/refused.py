@@ -49,7 +49,7 @@ _BY_REMEDY: dict[str, str] = {
     OUTSIDE: "asarray_chkfinite real_if_close ix_ "
     "ravel_multi_index unravel_index diag_indices diag_indices_from tril_indices tril_indices_from triu_indices "
     "triu_indices_from einsum_path unwrap interp i0 kaiser hamming hanning bartlett blackman poly polyadd "
-    "polyder polydiv polyfit polyint polymul polysub roots frexp ldexp gcd lcm nanargmax nanargmin",
+    "polyder polydiv polyfit polyint polymul polysub roots nanargmax nanargmin",
     "write it with np.matmul, np.tensordot or broadcast products and sums": "einsum",
     "use np.vstack in its place": "row_stack",
 }

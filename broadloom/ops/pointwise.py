@@ -264,6 +264,8 @@ def _negative_power(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> bool
 _BOOLINT = (bool_, *INTEGERS)
 _BITS = {"floats": NO_BITS, "halves": NO_BITS, "complexes": NO_BITS}
 _REAL_ONLY = {"complexes": UNORDERED}
+_NO_DIVISOR = "only integers have a greatest common divisor in NumPy"
+_WHOLE = {"floats": _NO_DIVISOR, "halves": _NO_DIVISOR, "complexes": _NO_DIVISOR}
 
 UNARY = (
     unary("abs", np.absolute, ALL, "Magnitude; real for complex. The lowest integer stays itself.", result="real"),
@@ -338,6 +340,8 @@ BINARY = (
     binary("fmin", np.fmin, ALL, "Smaller value; a number wins over nan."),
     binary("logaddexp", np.logaddexp, FLOATS, "log(exp(x) + exp(y)) without overflow.",
            traits=EXPENSIVE | {Trait.COMMUTATIVE}),
+    binary("gcd", np.gcd, INTEGERS, "Greatest common divisor of |x| and |y|, by their bits as unsigned; 0 of zeros.",
+           traits=EXPENSIVE | {Trait.COMMUTATIVE}, **_WHOLE),
     comparison("logical_and", np.logical_and, "x != 0 and y != 0.", COMMUTATIVE),
     comparison("logical_or", np.logical_or, "x != 0 or y != 0.", COMMUTATIVE),
     comparison("logical_xor", np.logical_xor, "Exactly one of x, y is not 0.", COMMUTATIVE),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from broadloom.codegen.emit.cell import Cell
 from broadloom.codegen.lane import Lane
-from broadloom.codegen.llvm import FunctionBuilder, Param, mangle
+from broadloom.codegen.llvm import FunctionBuilder, Param, const_int, mangle
 
 
 def add(_: Cell, x: Lane, y: Lane) -> Lane:
@@ -161,6 +161,45 @@ def _known_power(x: Lane, exponent: int) -> Lane:
         if exponent:
             base = base * base
     return result
+
+
+def gcd(cell: Cell, x: Lane, y: Lane) -> Lane:
+    """Of the magnitudes as unsigned numbers, so that INT_MIN counts as 2**(bits - 1)."""
+    type_ = x.type
+    arguments = [Param(type_, "x"), Param(type_, "y")]
+    function = x.b.module.helper(f"bl.gcd.{mangle(type_)}", type_, arguments, _common_divisor, _LOOP)
+    return Lane(x.b, x.b.call(function, absolute(cell, x).v, absolute(cell, y).v))
+
+
+def _common_divisor(b: FunctionBuilder) -> None:
+    """Stein's algorithm: what is odd in both is subtracted until they are equal, without a division.
+
+    J. Stein, Computational problems associated with Racah algebra, 1967.
+    """
+    x, y = (Lane(b, p) for p in b.params)
+    entry, head, out = b.current, b.block("step"), b.block("done")
+    shared, odd = _trailing(x | y), x.lshr(_trailing(x))
+    b.br(head)
+    b.at(head)
+    phis = [b.phi(x.type, (start.v, entry)) for start in (odd, y)]
+    small, rest = (Lane(b, phi.value) for phi in phis)
+    rest = rest.lshr(_trailing(rest))
+    # Where x is 0 the result is y: the step is taken once, from 0, and leaves it as the smaller one.
+    small, rest = small.eq(0).where(rest, small), small.eq(0).where(0, rest)
+    low, high = small.intrinsic("umin", rest), small.intrinsic("umax", rest)
+    done = rest.eq(0)
+    small, rest = done.where(small, low), done.where(0, high - low)
+    for phi, following in zip(phis, (small, rest), strict=True):
+        phi.add(following.v, head)
+    b.cond_br(_any(rest).ne(0).v, head, out)
+    b.at(out)
+    b.ret((small << shared).v)
+
+
+def _trailing(x: Lane) -> Lane:
+    """The number of zero bits below the lowest one; 0 of 0."""
+    count = Lane(x.b, x.b.intrinsic("cttz", x.v, const_int("i1", 0)))
+    return x.eq(0).where(0, count)
 
 
 # ---- bits ---------------------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ EMITTERS: dict[str, Row] = {
     "fmax": _row(booleans.either, integers.maximum, floats.fmax, complexes.fmax),
     "fmin": _row(booleans.both, integers.minimum, floats.fmin, complexes.fmin),
     "logaddexp": _math("logaddexp"),
+    "gcd": _row(None, integers.gcd),
     "logical_and": _every(booleans.logical_and),
     "logical_or": _every(booleans.logical_or),
     "logical_xor": _every(booleans.logical_xor),
