@@ -36,7 +36,9 @@ def approximate(u: np.ufunc, args: Sequence[Array]) -> bool:
 
 
 def operands(u: np.ufunc, dtypes: Sequence[DType], rng: np.random.Generator) -> list[Array]:
-    phases = u in (np.power, np.float_power) and any(d.kind == "c" for d in dtypes)  # those of huge exponents mean nothing
+    phases = u in (np.power, np.float_power) and any(
+        d.kind == "c" for d in dtypes
+    )  # those of huge exponents mean nothing
     args = [numbers((3, 7), d, rng, edges=not phases) for d in dtypes]
     if u in COUNTS and dtypes[1].is_integer:
         args[1] = np.abs(args[1]) & args[1].dtype.type(63)
@@ -101,9 +103,13 @@ def test_ufuncs_of_every_dtype(u: np.ufunc, rng: np.random.Generator) -> None:
         assert_close(got, numpys(u, args), not approximate(u, args), f"{u.__name__} {dtypes} {args}")
 
 
-REDUCTIONS = "sum prod max min mean var std any all argmax argmin count_nonzero ptp average nansum nanprod nanmax nanmin "
+REDUCTIONS = (
+    "sum prod max min mean var std any all argmax argmin count_nonzero ptp average nansum nanprod nanmax nanmin "
+)
 REDUCTIONS += "nanmean nanvar nanstd cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod"
-FORMULAS = "round fix nan_to_num angle sinc isposinf isneginf isreal iscomplex diff ediff1d gradient trapezoid real imag "
+FORMULAS = (
+    "round fix nan_to_num angle sinc isposinf isneginf isreal iscomplex diff ediff1d gradient trapezoid real imag "
+)
 FORMULAS += "flip cov corrcoef"
 PRODUCTS = "dot inner outer vdot kron matmul vecdot convolve isclose append polyval"
 
