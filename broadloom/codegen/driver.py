@@ -172,7 +172,7 @@ class _Run:
         externs = extern.new_emitter(b, self.indexer, self.ctx, self.out_of_memory)
         for number, step in enumerate(self.program.steps):
             if isinstance(step, Extern):
-                externs.emit(step, self.bases, self.buffers[step.operands[0].buffer].dtype)
+                externs.emit(step, self.bases, self.buffers)
                 fallible = step.site >= 0
             else:
                 self._launch(step, self.signatures[number])

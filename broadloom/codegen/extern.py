@@ -11,6 +11,8 @@ each operand and result. What comes out: code that calls the routine once per ma
 | potrf   | a -> a              | lower; the other triangle is left as it is                                        |
 | trsm    | a, b -> b           | b column-major; lower, trans, unit; a zero diagonal gives inf or nan              |
 
+Decompositions, which need a workspace, stand in `codegen.factorisations`.
+
 What holds: one stride of every matrix is the constant 1, and which one decides row- or column-major; sizes are
 passed as 32-bit integers, larger ones are refused at run time; a positive `info` (a singular matrix, one that is not
 positive definite) is a failure at the step's site, keyed by the matrix's number, unless the step has no site.
@@ -19,14 +21,16 @@ positive definite) is a failure at the step's site, keyed by the matrix's number
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from broadloom.codegen import abi
+from broadloom.codegen import abi, factorisations
+from broadloom.codegen.factorisations import FACTORISATIONS, Factorisation
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_float, i8, i32, i64
 from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType
 from broadloom.errors import VerifyError
-from broadloom.fusion.ir import Extern, Layout
+from broadloom.fusion.ir import NOT_FINITE, Buffer, Extern, Layout, Region
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, product, smax
 
@@ -44,37 +48,74 @@ class ExternEmitter:
     too_large: Block  # where sizes beyond 32 bits lead
     _temporaries: dict[tuple[str, str], Val]
 
-    def emit(self, step: Extern, bases: Mapping[str, Val], dtype: DType) -> None:
-        """The calls of one step; `bases` are the buffers' addresses, `dtype` the matrices'."""
-        if dtype.name not in LETTERS or step.routine not in _ROUTINES:
+    def emit(self, step: Extern, bases: Mapping[str, Val], buffers: Mapping[str, Buffer]) -> None:
+        """The calls of one step; `bases` are the buffers' addresses."""
+        attrs, dtype = dict(step.attrs), buffers[step.operands[0].buffer].dtype
+        factorisation = FACTORISATIONS.get(step.routine)
+        if dtype.name not in LETTERS or not (factorisation or step.routine in _ROUTINES):
             raise VerifyError("no such library routine", got=f"{step.routine} of {dtype}")
-        attrs = dict(step.attrs)
-        roles, call = _ROUTINES[step.routine]
+        roles = factorisation.roles(attrs, dtype.kind == "c") if factorisation else _ROUTINES[step.routine][0]
         given = (*step.operands, *(r for r in step.results if r not in step.operands))
         regions = dict(zip(roles, given, strict=True))
         layouts = {role: region.layout for role, region in regions.items()}
         batch = layouts[roles[0]].shape[:-2]
 
-        def one(number: Val) -> None:
-            at = {r: self._matrix(bases[regions[r].buffer], layouts[r], batch, number, dtype, r) for r in roles}
-            call(self, step, attrs, layouts, at, dtype, number)
+        def addresses(number: Val) -> dict[str, Val]:
+            return {r: self._address(bases[x.buffer], x, batch, number, buffers) for r, x in regions.items()}
 
-        count = product(batch)
+        if factorisation:
+            self._factorise(step, factorisation, attrs, dtype, layouts, addresses, product(batch))
+            return
+        call = _ROUTINES[step.routine][1]
+        self._each(product(batch), step, lambda n: call(self, step, attrs, layouts, addresses(n), dtype, n))
+
+    def _each(self, count: Size, step: Extern, one: Callable[[Val], None]) -> None:
         if count == 1:
             one(i64(0))
         else:
             self.b.for_loop(i64(0), self.indexer.value(count), one, name=step.routine, flags="nuw nsw")
 
-    def _matrix(self, base: Val, layout: Layout, batch: Sequence[Size], number: Val, dtype: DType, role: str) -> Val:
-        """The address of matrix `number` of a batched operand."""
-        b = self.b
+    def _factorise(
+        self,
+        step: Extern,
+        f: Factorisation,
+        attrs: Attributes,
+        dtype: DType,
+        layouts: Layouts,
+        addresses: Callable[[Val], dict[str, Val]],
+        count: Size,
+    ) -> None:
+        """The calls of a decomposition, in one workspace."""
+        sizes = factorisations.ask(self, f, attrs, dtype, layouts)
+        work, block, total = factorisations.allocate(self, f, dtype, sizes)
+
+        def one(number: Val) -> None:
+            at = addresses(number)
+
+            def call() -> None:
+                info = factorisations.run(self, f, attrs, dtype, layouts, at, work)
+                self.report(step, info, number, "ne")
+
+            def refuse() -> None:
+                abi.fail(self.b, self.ctx, i32(step.site), number, number, i64(NOT_FINITE))
+
+            if not f.finite:
+                return call()
+            self.b.if_then(factorisations.all_finite(self, layouts["a"], at["a"], dtype), call, refuse)
+
+        self._each(count, step, one)
+        factorisations.release(self, block, total)
+
+    def _address(
+        self, base: Val, region: Region, batch: Sequence[Size], number: Val, buffers: Mapping[str, Buffer]
+    ) -> Val:
+        """The address of matrix or vector `number` of a batched operand."""
+        b, layout, dtype = self.b, region.layout, buffers[region.buffer].dtype
         offset, rest = self.indexer.value(layout.offset), number
         for size, stride in zip(reversed(batch), reversed(layout.strides[: len(batch)]), strict=True):
             extent = self.indexer.value(size)
             offset = b.add(offset, b.mul(b.binary("urem", rest, extent), self.indexer.value(stride)))
             rest = b.udiv(rest, extent)
-        if role == "pivots":
-            return b.gep("i32", base, offset)
         return b.gep(memory_type(dtype), base, b.mul(offset, i64(2)) if dtype.kind == "c" else offset)
 
     # -- arguments by pointer --
@@ -82,7 +123,7 @@ class ExternEmitter:
     def integer(self, name: str, size: Size) -> Val:
         """A pointer to a 32-bit size."""
         b = self.b
-        slot = self._slot("i32", name)
+        slot = self.slot("i32", name)
         value = self.indexer.value(size)
         if isinstance(size, int) and size < 1 << 31:
             b.store(i32(size), slot)
@@ -94,18 +135,18 @@ class ExternEmitter:
         return slot
 
     def letter(self, name: str, letter: str) -> Val:
-        slot = self._slot("i8", name)
+        slot = self.slot("i8", name)
         self.b.store(i8(ord(letter)), slot)
         return slot
 
     def number(self, name: str, value: float, dtype: DType) -> Val:
         element = memory_type(dtype)
-        slot = self._slot(f"[2 x {element}]", name)
+        slot = self.slot(f"[2 x {element}]", name)
         self.b.store(const_float(element, value), slot)
         self.b.store(const_float(element, 0.0), self.b.gep(element, slot, i64(1)))
         return slot
 
-    def _slot(self, type_: str, name: str) -> Val:
+    def slot(self, type_: str, name: str) -> Val:
         found = self._temporaries.get((type_, name))
         if found is None:
             found = self._temporaries[type_, name] = self.b.alloca(type_)
@@ -114,8 +155,8 @@ class ExternEmitter:
     def library(self, name: str, *args: Val) -> None:
         self.b.call(self.b.module.declare(name, "void", ("ptr",) * len(args)), *args)
 
-    def report(self, step: Extern, info: Val, number: Val) -> None:
-        """A positive `info` is a failure at the step's site."""
+    def report(self, step: Extern, info: Val, number: Val, failing: str = "sgt") -> None:
+        """An `info` that is so (greater than zero) is a failure at the step's site."""
         if step.site < 0:
             return
         b = self.b
@@ -124,7 +165,7 @@ class ExternEmitter:
         def failed() -> None:
             abi.fail(b, self.ctx, i32(step.site), number, number, b.sext(value, "i64"))
 
-        b.if_then(b.icmp("sgt", value, i32(0)), failed)
+        b.if_then(b.icmp(failing, value, i32(0)), failed)
 
 
 def new_emitter(b: FunctionBuilder, indexer: Indexer, ctx: Val, too_large: Block) -> ExternEmitter:
@@ -162,7 +203,7 @@ def _leading_of_columns(layout: Layout) -> Size:
 
 Layouts = Mapping[str, Layout]
 Addresses = Mapping[str, Val]
-Attributes = Mapping[str, object]
+Attributes = Mapping[str, Any]
 
 
 def _gemm(

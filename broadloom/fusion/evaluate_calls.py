@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.fusion.evaluate_memory import Array
-from broadloom.fusion.ir import Extern
+from broadloom.fusion.ir import NOT_FINITE, Extern
 
 
 def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
@@ -90,4 +90,69 @@ def _trsm(attrs: Mapping[str, Any], a: Array, b: Array, x: Array) -> int:
     return 0
 
 
-_ROUTINES: dict[str, Callable[..., int]] = {"getrf": _getrf, "getrs": _getrs, "potrf": _potrf, "trsm": _trsm}
+# ---- decompositions: operands and results are one and the same, so each is given twice -------------------------------
+
+
+def _geqrf(attrs: Mapping[str, Any], a: Array, h: Array, tau: Array) -> int:
+    raw, tau[...] = np.linalg.qr(h, mode="raw")
+    h[...] = raw.T
+    return 0
+
+
+def _orgqr(attrs: Mapping[str, Any], a: Array, tau: Array, q: Array) -> int:
+    """The product of the reflectors, applied to the columns of the identity."""
+    result = np.eye(*q.shape, dtype=q.dtype)
+    for k in reversed(range(tau.size)):
+        v = np.concatenate([np.zeros(k, q.dtype), [1], q[k + 1 :, k]])
+        result -= tau[k] * np.outer(v, v.conj() @ result)
+    q[...] = result
+    return 0
+
+
+def _gesdd(attrs: Mapping[str, Any], a: Array, held: Array, s: Array, *vectors: Array) -> int:
+    try:
+        if attrs["job"] == "N":
+            s[...] = np.linalg.svd(held, compute_uv=False)
+        elif s.size:  # without singular values LAPACK leaves the vectors alone
+            u, vt = vectors
+            u[...], s[...], vt[...] = np.linalg.svd(held, full_matrices=attrs["job"] == "A")
+    except np.linalg.LinAlgError:
+        return 1
+    return 0
+
+
+def _evd(attrs: Mapping[str, Any], a: Array, v: Array, w: Array) -> int:
+    if attrs["vectors"]:
+        w[...], v[...] = np.linalg.eigh(v, attrs["uplo"])
+    else:
+        w[...] = np.linalg.eigvalsh(v, attrs["uplo"])
+    return 0
+
+
+def _geev(attrs: Mapping[str, Any], a: Array, held: Array, *results: Array) -> int:
+    if not np.isfinite(held).all():
+        return NOT_FINITE
+    if attrs["vectors"]:
+        w, v = np.linalg.eig(held)
+        paired = np.where(w.imag < 0, -v.imag, v.real) if held.dtype.kind == "f" else v
+        results[-1][...] = paired
+    else:
+        w = np.linalg.eigvals(held)
+    if held.dtype.kind == "c":
+        results[0][...] = w
+    else:
+        results[0][...], results[1][...] = w.real, w.imag
+    return 0
+
+
+_ROUTINES: dict[str, Callable[..., int]] = {
+    "getrf": _getrf,
+    "getrs": _getrs,
+    "potrf": _potrf,
+    "trsm": _trsm,
+    "geqrf": _geqrf,
+    "orgqr": _orgqr,
+    "gesdd": _gesdd,
+    "evd": _evd,
+    "geev": _geev,
+}

@@ -232,11 +232,14 @@ class Extern:
     strides 1; the factorisations work in place on results that hold a copy of the operand."""
 
     name: str
-    routine: str  # "gemm", "getrf", "getrs", "potrf", "trsm", ...
+    routine: str  # "gemm", "getrf", ...: the tables of `codegen.extern` and `codegen.factorisations`
     operands: tuple[Region, ...]
     results: tuple[Region, ...]
     attrs: tuple[tuple[str, object], ...] = ()
     site: int = -1
+
+
+NOT_FINITE = -1000  # in the place of LAPACK's `info`: an operand holds infinity or nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,20 @@ that is not positive definite, solve and inv of a singular one. `solve`, `inv` a
 `lu_factor{check_singular}` then `lu_solve`, or the product of the diagonal with the sign of the interchanges.
 numpy.linalg computes float32 and complex64 in double precision and rounds the results: so do cholesky, solve, inv and
 det here. lu_factor, lu_solve and triangular_solve work in their operands' own precision, as LAPACK does.
+
+`linalg` makes the records of this family; `ops.decompositions` has the rest of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 
-from broadloom.dtypes import DType, int32
+from broadloom import dtypes
+from broadloom.dtypes import DType, complex64, int32
 from broadloom.errors import DTypeError
 from broadloom.lazy import scipy_lapack
 from broadloom.ops import rules
@@ -25,6 +29,7 @@ from broadloom.ops.signature import Signature
 
 _FLOAT64_FIRST = "numpy.linalg computes in float64: cast first"
 _EMPTY = rules.reasons(LAPACK, bools=_FLOAT64_FIRST, ints=_FLOAT64_FIRST, halves=rules.NO_HALF_LAPACK)
+SWITCH = (True, False)
 _LETTER = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -88,40 +93,49 @@ def _triangular_solve(a: Array, b: Array, lower: bool, transpose: bool, unit_dia
     return result
 
 
-def _lapack_rule(name: str, results: tuple[DType | None, ...], pivots: int | None = None) -> rules.Rule:
-    """All operands but the pivots have one dtype with a cell; None among the results stands for it."""
+ResultType = DType | Literal["same", "real", "complex"]  # of the operands' dtype
 
-    def rule(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-        if pivots is not None and dtypes[pivots] is not int32:
-            raise DTypeError(f"{name}: pivots have another dtype", got=dtypes[pivots], allowed="int32")
-        same = [d for i, d in enumerate(dtypes) if i != pivots]
+
+def _lapack_rule(name: str, results: tuple[ResultType, ...], pivots: int | None = None) -> rules.Rule:
+    """All operands but the pivots have one dtype with a cell."""
+
+    def rule(given: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        if pivots is not None and given[pivots] is not int32:
+            raise DTypeError(f"{name}: pivots have another dtype", got=given[pivots], allowed="int32")
+        same = [d for i, d in enumerate(given) if i != pivots]
         d = rules.require_cell(name, rules.require_same(name, same), _EMPTY)
-        return tuple(r or d for r in results)
+        return tuple(_of(r, d) for r in results)
 
     return rule
 
 
+def _of(result: ResultType, d: DType) -> DType:
+    if result == "complex":
+        return d if d.kind == "c" else dtypes.promote(d, complex64)
+    return result if isinstance(result, DType) else d.real if result == "real" else d
+
+
 def linalg(
     name: str,
-    signature: str,
+    signature: str | Callable[[Mapping[str, Any]], str],
     reference: Callable[..., Any],
     samples: tuple[Sample, ...],
     doc: str,
     *,
-    results: tuple[DType | None, ...] = (None,),
+    results: tuple[ResultType, ...] = ("same",),
     pivots: int | None = None,
-    switches: Mapping[str, bool] | None = None,
-    required: tuple[str, ...] = (),
+    choices: Mapping[str, tuple[object, ...]] | None = None,
+    defaults: Mapping[str, object] | None = None,
     raises: Callable[[tuple[DType, ...], Mapping[str, Any]], bool] | None = None,
 ) -> Op:
-    """An op on matrices; `switches` are boolean attributes with a default, `required` ones without."""
-    parsed = Signature.parse(signature)
-    names = (*required, *(switches or ()))
+    """An op on matrices; `choices` are the attributes with all of their values."""
+    allowed = choices or {}
+    parsed = cache(Signature.parse)
 
     def read(attrs: Mapping[str, Any]) -> Signature:
-        for switch in names:
-            rules.read_choice(name, attrs, switch, True, False)
-        return parsed
+        for attribute, values in allowed.items():
+            rules.read_choice(name, attrs, attribute, *values)
+        return parsed(signature if isinstance(signature, str) else signature(attrs))
 
     def quiet(*arrays: Array, **attrs: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -135,30 +149,30 @@ def linalg(
         result_dtypes=_lapack_rule(name, results, pivots),
         reference=quiet,
         arity=operands,
-        attr_names=names,
+        attr_names=tuple(allowed),
         traits=frozenset({Trait.LINALG} | ({Trait.MAY_RAISE} if raises else set())),
         samples=samples,
         sample_dtypes=tuple(tuple(int32 if i == pivots else d for i in range(operands)) for d in LAPACK),
-        defaults=dict(switches or {}),
+        defaults=dict(defaults or {}),
         raises=raises,
         empty=_EMPTY,
     )
 
 
-def _always(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> bool:
+def always(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> bool:
     return True
 
 
-def _matrix(n: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
+def matrix(n: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
     return Sample(((n, n),), attrs or {}, domains={0: (domain, n)})  # type: ignore[dict-item]
 
 
-def _system(n: int, k: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
+def system(n: int, k: int, domain: str, attrs: Mapping[str, Any] | None = None) -> Sample:
     return Sample(((n, n), (n, k)), attrs or {}, domains={0: (domain, n)})  # type: ignore[dict-item]
 
 
 _TRIANGULAR = tuple(
-    _system(3, 2, "lower" if lower else "upper", {"lower": lower, "transpose": t, "unit_diagonal": unit})
+    system(3, 2, "lower" if lower else "upper", {"lower": lower, "transpose": t, "unit_diagonal": unit})
     for lower in (True, False)
     for t in (True, False)
     for unit in (True, False)
@@ -166,31 +180,31 @@ _TRIANGULAR = tuple(
 
 OPS = (
     linalg("lu_factor", "(n,n)->(n,n),(n)", _lu_factor,
-           (_matrix(3, "regular"), _matrix(1, "regular"), _matrix(0, "regular"),
-            _matrix(3, "regular", {"check_singular": True})),
+           (matrix(3, "regular"), matrix(1, "regular"), matrix(0, "regular"),
+            matrix(3, "regular", {"check_singular": True})),
            """LAPACK's getrf: (lu, pivots). L is unit lower and U upper in lu; row i was interchanged with row
            pivots[i], counted from 1, int32. With `check_singular` (default False) an exact zero on U's diagonal raises
            LinAlgError.""",
-           results=(None, int32), switches={"check_singular": False},
+           results=("same", int32), choices={"check_singular": SWITCH}, defaults={"check_singular": False},
            raises=lambda dtypes, attrs: bool(attrs["check_singular"])),
     linalg("lu_solve", "(n,n),(n),(n,k)->(n,k)", _lu_solve,
            (Sample(((3, 3), (3,), (3, 2)), domains={0: ("lu", 3), 1: ("pivots", 3)}),
             Sample(((0, 0), (0,), (0, 2)), domains={0: ("lu", 0), 1: ("pivots", 0)})),
            "`lu_solve(lu, pivots, b)`: x with a @ x == b, given lu_factor of a. A zero diagonal gives inf or nan.",
            pivots=1),
-    linalg("cholesky", "(n,n)->(n,n)", np.linalg.cholesky, (_matrix(3, "definite"), _matrix(0, "definite")),
+    linalg("cholesky", "(n,n)->(n,n)", np.linalg.cholesky, (matrix(3, "definite"), matrix(0, "definite")),
            """The lower L with L @ L.conj().T == a, zero above the diagonal. Reads a's lower triangle alone. Raises
            LinAlgError if a is not positive definite.""",
-           raises=_always),
-    linalg("triangular_solve", "(n,n),(n,k)->(n,k)", _triangular_solve, (*_TRIANGULAR, _system(0, 2, "lower",
+           raises=always),
+    linalg("triangular_solve", "(n,n),(n,k)->(n,k)", _triangular_solve, (*_TRIANGULAR, system(0, 2, "lower",
            {"lower": True, "transpose": False, "unit_diagonal": False})),
            """`triangular_solve(a, b)`: x with a @ x == b, or a.T @ x == b with `transpose` (not conjugated). Reads
            one triangle of a, without the diagonal if it is unit. A zero diagonal gives inf or nan.""",
-           required=("lower", "transpose", "unit_diagonal")),
-    linalg("solve", "(n,n),(n,k)->(n,k)", np.linalg.solve, (_system(3, 2, "regular"), _system(0, 2, "regular")),
-           "x with a @ x == b. Raises LinAlgError if a is exactly singular.", raises=_always),
-    linalg("inv", "(n,n)->(n,n)", np.linalg.inv, (_matrix(3, "regular"), _matrix(0, "regular")),
-           "The inverse. Raises LinAlgError if a is exactly singular.", raises=_always),
-    linalg("det", "(n,n)->()", lambda a: np.asarray(np.linalg.det(a)), (_matrix(3, "regular"), _matrix(0, "regular")),
+           choices=dict.fromkeys(("lower", "transpose", "unit_diagonal"), SWITCH)),
+    linalg("solve", "(n,n),(n,k)->(n,k)", np.linalg.solve, (system(3, 2, "regular"), system(0, 2, "regular")),
+           "x with a @ x == b. Raises LinAlgError if a is exactly singular.", raises=always),
+    linalg("inv", "(n,n)->(n,n)", np.linalg.inv, (matrix(3, "regular"), matrix(0, "regular")),
+           "The inverse. Raises LinAlgError if a is exactly singular.", raises=always),
+    linalg("det", "(n,n)->()", lambda a: np.asarray(np.linalg.det(a)), (matrix(3, "regular"), matrix(0, "regular")),
            "The determinant; 0 for a singular matrix, 1 for size 0."),
 )  # fmt: skip

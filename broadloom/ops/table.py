@@ -6,7 +6,8 @@ lowering and emission look ops up in. What holds: names are unique; a layer's ow
 Composed by the frontend instead of being ops, since a fixed formula gives NumPy's values: arange, linspace, full,
 zeros, ones (iota, arithmetic and expand), squeeze, expand_dims, moveaxis, swapaxes (permute, reshape), divmod, modf,
 trunc-free rounding to decimals (multiply, round, divide), mask assignment (where), triu and tril (where over iota),
-trace (diagonal, sum), ptp (max, min, subtract), average, degrees and radians (multiply).
+trace (diagonal, sum), einsum (views, products, sums, matmul), pinv, lstsq, matrix_rank and the norms by singular
+values (svd), ptp (max, min, subtract), average, degrees and radians (multiply).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from broadloom.ops import (
     contraction,
     creation,
+    decompositions,
     indexing,
     linalg,
     movement,
@@ -34,6 +36,7 @@ FAMILIES: tuple[tuple[Op, ...], ...] = (
     indexing.OPS,
     contraction.OPS,
     linalg.OPS,
+    decompositions.OPS,
 )
 
 OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family}

@@ -22,7 +22,8 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
 Operands = tuple[ValueId, ...]
-Decomposition = Callable[[GraphBuilder, Operands, dict[str, Any]], ValueId | None]  # None: the call stays
+# One value, or one for each result; None: the call stays.
+Decomposition = Callable[[GraphBuilder, Operands, dict[str, Any]], ValueId | Operands | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Decompose:
         def rule(b: GraphBuilder, node: Node, operands: Operands) -> Operands | None:
             decomposition = DECOMPOSITIONS.get(node.op.name) if isinstance(node.op, Op) else None
             made = None if decomposition is None else decomposition(b, operands, node.attributes)
-            return None if made is None else (made,)
+            return made if made is None or isinstance(made, tuple) else (made,)
 
         return rewrite(graph, rule)
 
@@ -135,10 +136,18 @@ def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueI
     return _cast(b, _call(b, "lu_solve", lu, pivots, _double(b, right)), b.type_of(right).dtype)
 
 
-def _cholesky(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
-    (a,) = operands
-    wide = _double(b, a)
-    return None if wide == a else _cast(b, _call(b, "cholesky", wide), b.type_of(a).dtype)
+def _widened(name: str) -> Decomposition:
+    """The op on operands in double precision, its results rounded. One that has them already stays."""
+
+    def decomposition(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
+        (a,) = operands
+        wide = _double(b, a)
+        if wide == a:
+            return None
+        results = b.call_tuple(name, wide, **attrs)
+        return tuple(_cast(b, x, _NARROW.get(b.type_of(x).dtype, b.type_of(x).dtype)) for x in results)
+
+    return decomposition
 
 
 def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
@@ -148,23 +157,38 @@ def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
     return _solve(b, (a, _call(b, "eye", rows=n, cols=n, offset=0, dtype=type.dtype)), {})
 
 
-def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
-    """As numpy.linalg: the sign times exp of the sum of logs, which neither over- nor underflows on the way."""
+def _slogdet(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands:
+    """The sign of the interchanges and of the diagonal of U, and the sum of its logs. As in NumPy, nan counts as
+    positive."""
     dtype = b.type_of(operands[0]).dtype
     a = _double(b, operands[0])
     type = b.type_of(a)
     last: dict[str, Any] = {"axes": (-1,), "keepdims": False}
     lu, pivots = b.call_tuple("lu_factor", a)
     diagonal = _call(b, "diagonal", lu, offset=0, axis1=-2, axis2=-1)
-    magnitude = _call(b, "exp", _call(b, "sum", _call(b, "log", _call(b, "abs", diagonal)), **last))
+    logs = _call(b, "sum", _call(b, "log", _call(b, "abs", diagonal)), **last)
     position = _call(b, "iota", size=type.shape[-1], dtype=dtypes.int32)
     moved = _call(b, "not_equal", pivots, _call(b, "add", position, b.constant(np.int32(1))))
-    minus, plus = b.constant(np.array(-1, type.dtype.numpy)), b.constant(np.array(1, type.dtype.numpy))
-    signs = _call(b, "multiply", _call(b, "sign", diagonal), _call(b, "where", moved, minus, plus))
-    result = _call(b, "multiply", _call(b, "prod", signs, **last), _cast(b, magnitude, type.dtype))
-    singular = _call(b, "any", _call(b, "equal", diagonal, b.constant(np.array(0, type.dtype.numpy))), **last)
-    return _cast(b, _call(b, "where", singular, b.constant(np.array(0, type.dtype.numpy)), result), dtype)
+    zero, minus, plus = (b.constant(np.array(n, type.dtype.numpy)) for n in (0, -1, 1))
+    if type.dtype.kind == "c":
+        own = _call(b, "sign", diagonal)
+    else:
+        own = _call(b, "where", _call(b, "less", diagonal, zero), minus, plus)
+    signs = _call(b, "prod", _call(b, "multiply", own, _call(b, "where", moved, minus, plus)), **last)
+    singular = _call(b, "any", _call(b, "equal", diagonal, zero), **last)
+    sign = _call(b, "where", singular, zero, signs)
+    least = b.constant(np.array(-np.inf, type.dtype.real.numpy))
+    return _cast(b, sign, dtype), _cast(b, _call(b, "where", singular, least, logs), dtype.real)
 
+
+def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+    """As numpy.linalg: the sign times exp of the sum of logs, which neither over- nor underflows on the way."""
+    sign, logs = _slogdet(b, (_double(b, operands[0]),), {})
+    magnitude = _cast(b, _call(b, "exp", logs), b.type_of(sign).dtype)
+    return _cast(b, _call(b, "multiply", sign, magnitude), b.type_of(operands[0]).dtype)
+
+
+_NARROW = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
     "mean": _mean,
@@ -175,5 +199,9 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "solve": _solve,
     "inv": _inv,
     "det": _det,
-    "cholesky": _cholesky,
+    "slogdet": _slogdet,
+    **{
+        name: _widened(name)
+        for name in ("cholesky", "qr", "qr_raw", "svd", "svdvals", "eigh", "eigvalsh", "eig", "eigvals")
+    },
 }

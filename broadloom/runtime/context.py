@@ -18,6 +18,7 @@ import numpy as np
 
 from broadloom.codegen import abi
 from broadloom.errors import CodegenError
+from broadloom.fusion.ir import NOT_FINITE
 
 if TYPE_CHECKING:
     from broadloom.fusion.ir import Site
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 ABI_VERSION = 1
 
 NO_SITE, NO_PLAN = -1, -2
+_LINALG = {
+    **dict.fromkeys(("lu_factor", "lu_solve", "solve", "inv"), "Singular matrix"),
+    "cholesky": "Matrix is not positive definite",
+    **dict.fromkeys(("svd", "svdvals"), "SVD did not converge"),
+    **dict.fromkeys(("eigh", "eigvalsh", "eig", "eigvals"), "Eigenvalues did not converge"),
+}
 
 
 class Context(ctypes.Structure):
@@ -58,7 +65,7 @@ def exception(sites: Sequence[Site], code: int, site: int, payload: Sequence[int
     """The exception for a run that returned `code` with an error record of `site` and `payload`.
 
     `payload`: for "index" the index as given and the size of the axis; for "linalg" the number of the first bad
-    matrix of a stack; without memory, the bytes asked for.
+    matrix of a stack and LAPACK's `info`; without memory, the bytes asked for.
 
     >>> from broadloom.fusion.ir import Site
     >>> exception([Site("index", "take", 0)], 1, 0, [13, 10, 0, 0])
@@ -79,7 +86,7 @@ def exception(sites: Sequence[Site], code: int, site: int, payload: Sequence[int
             axis = f"axis {where.axis} with " if where.axis >= 0 else ""
             return IndexError(f"index {payload[0]} is out of bounds for {axis}size {payload[1]} ({place})")
         case "linalg":
-            text = "Matrix is not positive definite" if where.op == "cholesky" else "Singular matrix"
+            text = "Array must not contain infs or NaNs" if payload[1] == NOT_FINITE else _LINALG[where.op]
             return np.linalg.LinAlgError(f"{text} (matrix {payload[0]} of the stack, {place})")
         case "memory":
             return MemoryError(f"not enough memory: {payload[0]} bytes asked for ({place})")

@@ -212,7 +212,7 @@ def test_operands_that_the_routine_cannot_take_are_refused():
     with pytest.raises(VerifyError, match="unit stride"):
         Native(program([wrong], p.buffers, p.symbols, p.bindings))
     with pytest.raises(VerifyError, match="routine"):
-        Native(program([Extern("x", "geev", step.operands, step.results)], p.buffers, p.symbols, p.bindings))
+        Native(program([Extern("x", "gees", step.operands, step.results)], p.buffers, p.symbols, p.bindings))
 
 
 def test_a_triangular_solve_with_a_zero_diagonal_goes_on():

@@ -47,6 +47,8 @@ def _check(
         pointwise(op, attrs, operands, got[0], expected[0])
     elif op.name == "triangular_solve":
         residual(attrs, operands, got[0])
+    elif op.name in FACTORS:
+        factors(op, attrs, operands[0], got, expected)
     elif op.has(Trait.LINALG):
         for a, b in zip(got, expected, strict=True):
             comparing.assert_same(op, a, b)
@@ -258,6 +260,52 @@ def residual(attrs: Mapping[str, Any], operands: Sequence[Array], x: Array) -> N
     left = np.abs(matrix @ x.astype(matrix.dtype) - b)
     wrong = ~(left <= 8 * (n + 1) * eps_of(x.dtype) * (np.abs(matrix) @ np.abs(x) + np.abs(b)))
     _refuse(wrong, x, left)
+
+
+def _reconstructed(op: Op, attrs: Mapping[str, Any], a: Array, parts: Sequence[Array]) -> tuple[Array, Array]:
+    """What the factors make, and what they should."""
+    if op.name == "qr":
+        return parts[0] @ parts[1], a
+    if op.name == "svd":
+        u, s, vh = parts
+        k = s.shape[-1]
+        return (u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a
+    w, v = parts
+    if op.name == "eigh":
+        kept = np.tril(a, -1) if attrs["uplo"] == "L" else np.triu(a, 1)
+        diagonal = np.einsum("...ii->...i", a).real[..., None, :] * np.eye(a.shape[-1])
+        a = kept + np.conj(np.swapaxes(kept, -1, -2)) + diagonal
+    return v * w[..., None, :], a @ v
+
+
+def _orthonormal(x: Array) -> Array:
+    """How far the columns are from orthonormal."""
+    return np.abs(np.conj(np.swapaxes(x, -1, -2)) @ x - np.eye(x.shape[-1]))
+
+
+FACTORS = {"qr": (0,), "svd": (0, 2), "eigh": (1,), "eig": ()}  # and which of the parts are orthonormal
+
+
+def factors(op: Op, attrs: Mapping[str, Any], a: Array, got: Sequence[Array], expected: Sequence[Array]) -> None:
+    """A decomposition makes its operand again. Its factors depend on rounding where values lie close together; the
+    values themselves, of eigh and svd, do not."""
+    wide, eps = np.complex128 if got[-1].dtype.kind == "c" else np.float64, eps_of(got[-1].dtype)
+    a, parts = a.astype(wide), [np.asarray(x).astype(wide if x.ndim == a.ndim else x.dtype) for x in got]
+    if not a.size or not np.prod(a.shape[-2:]):
+        for x, y in zip(got, expected, strict=True):
+            comparing.assert_same(op, x, y)
+        return
+    scale = 8 * sum(a.shape[-2:]) * eps * np.maximum(np.linalg.norm(a, axis=(-2, -1)), 1)[..., None, None]
+    made, wanted = _reconstructed(op, attrs, a, parts)
+    _refuse(~(np.abs(made - wanted) <= scale), made, wanted)
+    for k in FACTORS[op.name]:
+        left = _orthonormal(parts[k] if op.name != "svd" or k == 0 else np.swapaxes(parts[k], -1, -2))
+        _refuse(~(left <= 8 * sum(a.shape[-2:]) * eps), left, np.zeros_like(left))
+    for x, y in zip(got, expected, strict=True):
+        if x.ndim < a.ndim and op.name != "eig":
+            _refuse(~(np.abs(x - y) <= scale[..., 0]), x, y)
+    if op.name == "qr":
+        assert np.array_equal(got[1], np.triu(got[1]))
 
 
 # ---- contractions ---------------------------------------------------------------------------------------------------

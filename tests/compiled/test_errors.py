@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broadloom.dtypes import float32, float64, int8, int64
+from broadloom.dtypes import complex128, float32, float64, int8, int64
 from broadloom.ops.table import OPS
 from tests.compiled.layouts import LAYOUTS, Array, Layout, LayoutClass, arranged
 from tests.compiled.modules import Call, Module, calls_of, compiled, plan
@@ -132,6 +132,28 @@ def test_a_matrix_that_has_no_answer(
         assert str(ours.value).startswith(str(numpys.value))
         assert "matrix 1 of the stack" in str(ours.value)
         np.testing.assert_allclose(run(module, arrays, rng)[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eig", "eigvals"])
+@pytest.mark.parametrize("dtype", [float32, float64, complex128], ids=str)
+def test_a_matrix_that_has_no_decomposition(
+    name: str, dtype: Any, request: pytest.FixtureRequest, rng: np.random.Generator
+) -> None:
+    call = next(c for c in calls_of(OPS[name], (dtype,)) if c.sample.core_shapes[0] == (3, 3))
+    for layout, symbolic in ways(request, rng):
+        module = module_of(call, layout, symbolic, rng)
+        matrix = rng.standard_normal((3, 3, 3)).astype(dtype.numpy)
+        (values, *_) = OPS[name].reference(matrix, **call.sample.attrs)
+        assert np.isfinite(values).all()
+        for bad in [np.nan, np.inf][: 1 if "svd" in name else 2]:  # SVD makes nan of infinity, as in NumPy
+            broken = matrix.copy()
+            broken[1:, 2, 1] = bad
+            with pytest.raises(np.linalg.LinAlgError) as numpys:
+                OPS[name].reference(broken, **call.sample.attrs)
+            with pytest.raises(np.linalg.LinAlgError) as ours:
+                run(module, [broken], rng)
+            assert str(ours.value) == f"{numpys.value} (matrix 1 of the stack, in {name})"
+        assert all(np.isfinite(x).all() for x in run(module, [matrix], rng))
 
 
 def test_what_is_merely_singular_gives_inf_or_nan_or_zero(rng: np.random.Generator) -> None:

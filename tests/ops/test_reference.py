@@ -121,6 +121,20 @@ def triangular_solve(a, b, lower, transpose, unit_diagonal):
     return scipy.linalg.solve_triangular(a, b, lower=lower, trans=int(transpose), unit_diagonal=unit_diagonal)
 
 
+def qr_raw(a):
+    h, tau = np.linalg.qr(a, mode="raw")
+    return h.T, tau
+
+
+def as_complex(function):
+    def oracle(a):
+        results = function(a)
+        kind = np.result_type(a.dtype, np.complex64)
+        return tuple(x.astype(kind) for x in results) if isinstance(results, tuple) else results.astype(kind)
+
+    return oracle
+
+
 def fma(x, y, z):
     """The nearest to the exact value of the floats around it."""
     plain = np.longdouble(x) * np.longdouble(y) + np.longdouble(z)  # without overflow of the product
@@ -205,6 +219,15 @@ ORACLES = {
     "solve": np.linalg.solve,
     "inv": np.linalg.inv,
     "det": np.linalg.det,
+    "slogdet": np.linalg.slogdet,
+    "qr": np.linalg.qr,
+    "qr_raw": qr_raw,
+    "svd": np.linalg.svd,
+    "svdvals": np.linalg.svdvals,
+    "eigh": lambda a, uplo: np.linalg.eigh(a, uplo),
+    "eigvalsh": lambda a, uplo: np.linalg.eigvalsh(a, uplo),
+    "eig": as_complex(np.linalg.eig),
+    "eigvals": as_complex(np.linalg.eigvals),
 }
 
 

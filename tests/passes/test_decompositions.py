@@ -35,8 +35,10 @@ def test_a_decomposition_computes_what_its_op_does(name, rng):
                 arrays = operands(sample, dtypes, rng, loops, edges=False)
                 attrs = complete(op, sample.attrs)
                 with np.errstate(all="ignore"):
-                    (got,) = interpret(decomposed(op, arrays, attrs), arrays)
-                assert_same(op, got, op.reference(*arrays, **attrs))
+                    got = interpret(decomposed(op, arrays, attrs), arrays)
+                expected = op.reference(*arrays, **attrs)
+                for x, y in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+                    assert_same(op, x, y)
 
 
 @pytest.mark.parametrize("name", ["solve", "inv", "det", "cholesky"])

@@ -28,7 +28,7 @@ def columns_first(shape: Sequence[Size]) -> Layout:
     return contiguous(shape, (*range(n - 2), n - 1, n - 2))
 
 
-def _copied(state: Lowering, x: TensorBox, shape: Sequence[Size], layout: Layout, origin: str) -> Buffer:
+def copied(state: Lowering, x: TensorBox, shape: Sequence[Size], layout: Layout, origin: str) -> Buffer:
     """A new buffer of `layout` that holds `x` broadcast to `shape`."""
     buffer = state.buffer(x.dtype, layout)
     state.fill(
@@ -40,7 +40,7 @@ def _copied(state: Lowering, x: TensorBox, shape: Sequence[Size], layout: Layout
     return buffer
 
 
-def _delivered(state: Lowering, value: ValueId, buffer: Buffer, dtype: DType, shape: Sequence[Size]) -> TensorBox:
+def delivered(state: Lowering, value: ValueId, buffer: Buffer, dtype: DType, shape: Sequence[Size]) -> TensorBox:
     """The result that lies in `buffer`; moved if the value is an output, which has a buffer of its own."""
     box = TensorBox.whole(StorageBox(dtype, tuple(shape), None, buffer))
     target = state.awaited(value)
@@ -50,21 +50,21 @@ def _delivered(state: Lowering, value: ValueId, buffer: Buffer, dtype: DType, sh
     return TensorBox.whole(StorageBox(dtype, tuple(shape), None, target))
 
 
-def _region(buffer: Buffer) -> Region:
+def region_of(buffer: Buffer) -> Region:
     return Region(buffer.name, buffer.layout)
 
 
 def lower_lu_factor(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> tuple[TensorBox, TensorBox]:
     factors, pivots = node.types
-    lu = _copied(state, a, factors.shape, columns_first(factors.shape), "lu_factor")
+    lu = copied(state, a, factors.shape, columns_first(factors.shape), "lu_factor")
     swaps = state.buffer(dtypes.int32, contiguous(pivots.shape))
     site = state.site("linalg", node) if node.attributes["check_singular"] else -1
-    matrix, rows = _region(lu), _region(swaps)
+    matrix, rows = region_of(lu), region_of(swaps)
     attrs = (("dtype", a.dtype),)
     state.call(node, Extern(state.fresh("x"), "getrf", (matrix,), (matrix, rows), attrs, site))
     return (
-        _delivered(state, ids[0], lu, factors.dtype, factors.shape),
-        _delivered(state, ids[1], swaps, pivots.dtype, pivots.shape),
+        delivered(state, ids[0], lu, factors.dtype, factors.shape),
+        delivered(state, ids[1], swaps, pivots.dtype, pivots.shape),
     )
 
 
@@ -78,7 +78,7 @@ def _column_region(state: Lowering, x: TensorBox) -> Region:
         steps = layout.strides
         if steps[-2] == 1 and ge(steps[-1], layout.shape[-2]) is True and all(ge(s, 0) is True for s in steps):
             return Region(buffer.name, layout)
-    return _region(_copied(state, x, x.shape, columns_first(x.shape), "copy"))
+    return region_of(copied(state, x, x.shape, columns_first(x.shape), "copy"))
 
 
 def lower_lu_solve(
@@ -91,11 +91,11 @@ def lower_lu_solve(
     if found is None or found[1].strides[-1] != 1:
         found = state.dense(pivots)
     swaps = Region(found[0].name, _broadcast_vector(found[1], batch))
-    x = _copied(state, b, result.shape, columns_first(result.shape), "lu_solve")
+    x = copied(state, b, result.shape, columns_first(result.shape), "lu_solve")
     operands = (Region(matrix.buffer, broadcast_batch(matrix.layout, batch)), swaps)
     attrs = (("dtype", result.dtype), ("trans", "N"))
-    state.call(node, Extern(state.fresh("x"), "getrs", (*operands, _region(x)), (_region(x),), attrs))
-    return _delivered(state, ids[0], x, result.dtype, result.shape)
+    state.call(node, Extern(state.fresh("x"), "getrs", (*operands, region_of(x)), (region_of(x),), attrs))
+    return delivered(state, ids[0], x, result.dtype, result.shape)
 
 
 def _broadcast_vector(layout: Layout, batch: Sequence[Size]) -> Layout:
@@ -111,10 +111,10 @@ def _broadcast_vector(layout: Layout, batch: Sequence[Size]) -> Layout:
 def lower_cholesky(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> TensorBox:
     """The factor of the lower triangle; what lies above the diagonal is cleared where it is read."""
     result = node.types[0]
-    factor = _copied(state, a, result.shape, contiguous(result.shape), "cholesky")
+    factor = copied(state, a, result.shape, contiguous(result.shape), "cholesky")
     site = state.site("linalg", node)
     attrs = (("dtype", a.dtype), ("lower", True))
-    matrix = _region(factor)
+    matrix = region_of(factor)
     state.call(node, Extern(state.fresh("x"), "potrf", (matrix,), (matrix,), attrs, site))
     raw = TensorBox.whole(StorageBox(result.dtype, result.shape, None, factor))
 
@@ -132,7 +132,7 @@ def lower_triangular_solve(
 ) -> TensorBox:
     result, attributes = node.types[0], node.attributes
     matrix = matrix_region(state, a)
-    x = _copied(state, b, result.shape, columns_first(result.shape), "triangular_solve")
+    x = copied(state, b, result.shape, columns_first(result.shape), "triangular_solve")
     attrs = (
         ("dtype", result.dtype),
         ("lower", attributes["lower"]),
@@ -140,5 +140,5 @@ def lower_triangular_solve(
         ("unit", attributes["unit_diagonal"]),
     )
     operand = Region(matrix.buffer, broadcast_batch(matrix.layout, result.shape[:-2]))
-    state.call(node, Extern(state.fresh("x"), "trsm", (operand, _region(x)), (_region(x),), attrs))
-    return _delivered(state, ids[0], x, result.dtype, result.shape)
+    state.call(node, Extern(state.fresh("x"), "trsm", (operand, region_of(x)), (region_of(x),), attrs))
+    return delivered(state, ids[0], x, result.dtype, result.shape)

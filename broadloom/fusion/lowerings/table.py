@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broadloom.fusion.lowerings import contraction, indexing, linalg, movement, reductions, views
+from broadloom.fusion.lowerings import contraction, decompositions, indexing, linalg, movement, reductions, views
 from broadloom.fusion.lowerings.pointwise import lower_pointwise, lower_power
 from broadloom.ops.record import Trait
 from broadloom.ops.table import OPS
@@ -44,6 +44,14 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     "lu_solve": linalg.lower_lu_solve,
     "cholesky": linalg.lower_cholesky,
     "triangular_solve": linalg.lower_triangular_solve,
+    "qr": decompositions.lower_qr,
+    "qr_raw": decompositions.lower_qr_raw,
+    "svd": decompositions.lower_svd,
+    "svdvals": decompositions.lower_svdvals,
+    "eigh": decompositions.lower_eigh,
+    "eigvalsh": decompositions.lower_eigvalsh,
+    "eig": decompositions.lower_eig,
+    "eigvals": decompositions.lower_eigvals,
 }
 
 # Why an op of the table has no lowering: all of these are decomposed by the pass `decompose`.
@@ -56,4 +64,5 @@ ABSENT: dict[str, str] = {
     "solve": "lu_factor, lu_solve",
     "inv": "lu_factor, lu_solve of the identity",
     "det": "lu_factor, product of the diagonal",
+    "slogdet": "lu_factor, sum of the logs of the diagonal",
 }
