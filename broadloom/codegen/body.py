@@ -15,7 +15,7 @@ from dataclasses import field
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, i64, like, mangle, vector
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, like, mangle, vector
 from broadloom.codegen.panels import stride
 from broadloom.codegen.types import literal, memory_type, register_type
 from broadloom.dtypes import DType, bool_, int64
@@ -30,10 +30,12 @@ from broadloom.fusion.ir import (
     Instruction,
     Literalv,
     Load,
+    Lookup,
     Masked,
     Reduce,
     Running,
     Store,
+    Table,
 )
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, gt, proves
@@ -105,13 +107,15 @@ class BodyEmitter:
     left: bool = False  # whether any check leaves
     bound: list[tuple[Symbol, Val]] = field(default_factory=list)
 
-    def run(self, body: Body) -> None:
+    def run(self, body: Body) -> Scalar | None:
+        """Emits all instructions; the value of the last."""
         values: list[Scalar | None] = []
         dtypes: list[DType] = []
         for number, instruction in enumerate(body.instructions):
             value, dtype = self.given.get(number) or self._step(instruction, values, dtypes)
             values.append(value)
             dtypes.append(dtype)
+        return values[-1] if values else None
 
     def run_some(self, body: Body, numbers: frozenset[int]) -> dict[int, Given]:
         """Runs only these instructions, which need no others; their values, for `given` of another emitter."""
@@ -167,6 +171,8 @@ class BodyEmitter:
                 return self.accumulators.result(name, self.lane), dtype
             case Masked():
                 return self._masked(instruction, values, dtypes, get(instruction.mask)[0], get(instruction.other))
+            case Lookup(table, operand, dtype):
+                return self._lookup(table, get(operand)[0], dtype), dtype
         raise VerifyError("unknown instruction", got=type(instruction).__name__)
 
     # -- memory --
@@ -200,6 +206,34 @@ class BodyEmitter:
                 self.lanes.store(self.b, v, a, align)
             else:
                 self.b.store(v, a, align)
+
+    # -- tables --
+
+    def enter(self, table: Table, value: Scalar) -> None:
+        """Stores the entry of a table for the value of its variable."""
+        self._store(table.name, table.variable, value, table.dtype, "set")
+
+    def _lookup(self, name: str, key: Val, dtype: DType) -> Scalar:
+        """The entry for a byte; of the two for a bool both are loaded, which are the same in all iterations."""
+        b, lanes = self.b, 1 if self.lanes is None else self.lanes.count
+        if element_of(key.type) == "i1":
+            no, yes = (self._entry(name, i64(k), dtype) for k in range(2))
+            found = [b.select(key, b.splat(x, lanes), b.splat(y, lanes)) for x, y in zip(yes, no, strict=True)]
+        elif lanes == 1:
+            found = list(self._entry(name, b.zext(key, "i64"), dtype))
+        else:
+            found = [Val(vector(t, lanes), "poison") for t in register_type(dtype)]
+            for lane in range(lanes):
+                entry = self._entry(name, b.zext(b.extract(key, lane), "i64"), dtype)
+                found = [b.insert(v, x, lane) for v, x in zip(found, entry, strict=True)]
+        return tuple(found)
+
+    def _entry(self, name: str, number: Val, dtype: DType) -> Scalar:
+        place, element, parts = self.places[name], memory_type(dtype), len(register_type(dtype))
+        first = self.b.gep(element, place.base, number if parts == 1 else self.b.mul(number, i64(parts)))
+        addresses = [first, *(self.b.gep(element, first, i64(k)) for k in range(1, parts))]
+        loaded = tuple(self.b.load(element, a, place.alignment(dtype)) for a in addresses)
+        return (self.b.icmp("ne", loaded[0], const_int(element, 0)),) if dtype.kind == "b" else loaded
 
     # -- indices --
 

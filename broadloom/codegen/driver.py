@@ -18,7 +18,6 @@ import numpy as np
 
 from broadloom.codegen import abi, extern
 from broadloom.codegen.accumulators import Emit
-from broadloom.codegen.cost import CHUNK_COST, PARALLEL_COST, body_cost
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
@@ -39,9 +38,12 @@ from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
 from broadloom.fusion.collapse import collapse
+from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
 from broadloom.symbolic import Size, Symbol, product, substitute
+
+TABLES_SHARE = 8  # times the work of filling its tables that a chunk has at least
 
 
 class Target(Protocol):
@@ -268,6 +270,7 @@ class _Run:
             b.call(signature.function, self.ctx, self.args, i64(0), count)
 
         each = self._point_cost(kernel, block)
+        least = max(CHUNK_COST, TABLES_SHARE * tables_cost(kernel))  # each chunk fills the tables
         if kernel.serial or not kernel.outer or points == 1:
             serial()
             return
@@ -275,13 +278,13 @@ class _Run:
             if points * each <= PARALLEL_COST:
                 serial()
             else:
-                self._parallel(signature.function, count, i64(max(1, int(CHUNK_COST / each))))
+                self._parallel(signature.function, count, i64(max(1, int(least / each))))
             return
         cost = self._as_double(each)
         worth = b.fcmp("ogt", b.fmul(cost, b.sitofp(count, "double")), const_float("double", PARALLEL_COST))
 
         def parallel() -> None:
-            grain = b.fptosi(b.fdiv(const_float("double", CHUNK_COST), cost), "i64")
+            grain = b.fptosi(b.fdiv(const_float("double", least), cost), "i64")
             self._parallel(signature.function, count, b.intrinsic("smax", grain, i64(1)))
 
         b.if_then(worth, parallel, serial)

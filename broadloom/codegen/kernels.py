@@ -15,7 +15,7 @@ from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
 from broadloom.codegen.nest import NestBuilder
-from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.handlers import bodies_of, instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
@@ -100,11 +100,13 @@ def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[i
 
     for loop in kernel.outer:
         see(loop.extent)
+    local.update(t.variable for t in kernel.tables)
     for stage in kernel.stages:
         local.update(loop.variable for loop in stage.loops)
         for loop in stage.loops:
             see(loop.extent)
-        for instruction in instructions_of(stage.body):
+    for body in bodies_of(kernel):
+        for instruction in instructions_of(body):
             if isinstance(instruction, Indirect):
                 if instruction.site >= 0:
                     sites.setdefault(instruction.site)

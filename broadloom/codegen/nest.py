@@ -14,6 +14,8 @@ offset. Four plans:
   range of square tiles instead of points, so that each cache line is used while it is there.
 - *panels*: where matrices are multiplied (`panels.py`), the function runs a range of tiles of some rows by a vector of
   columns, whose sums stay in registers.
+
+Tables lie on the stack and are filled before the loops, each time the function runs.
 """
 
 from __future__ import annotations
@@ -40,10 +42,18 @@ from broadloom.codegen.plans import (
     searches,
     tiled_loop,
 )
+from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
 from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Compute, Kernel, Loop, Reduce, Running, Stage
+from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Loop, Reduce, Running, Stage, Table
 from broadloom.symbolic import Symbol, smin
+
+
+def _place(b: FunctionBuilder, table: Table) -> Place:
+    """Stack memory for a table."""
+    parts = len(register_type(table.dtype))
+    base = b.alloca(memory_type(table.dtype), table.entries * parts, 64)
+    return Place(base, Buffer(table.name, table.dtype, Layout((table.entries,), (1,)), "workspace"))
 
 
 class NestBuilder:
@@ -58,7 +68,8 @@ class NestBuilder:
         symbols: Mapping[Symbol, Val],
         sites: Mapping[int, Val],
     ) -> None:
-        self.b, self.emit, self.kernel, self.places, self.sites = b, emit, kernel, places, sites
+        self.b, self.emit, self.kernel, self.sites = b, emit, kernel, sites
+        self.places = {**places, **{t.name: _place(b, t) for t in kernel.tables}}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
         self.columns = runs_in_columns(kernel)
@@ -105,6 +116,8 @@ class NestBuilder:
 
     def build(self) -> None:
         b, outer = self.b, self.loops
+        if self.kernel.tables:
+            b.if_then(b.icmp("slt", self.begin, self.end), lambda: self._guarded(self._fill))
         if not outer:
             b.if_then(b.icmp("slt", self.begin, self.end), lambda: self._guarded(self._point))
         elif len(outer) == 1:
@@ -116,6 +129,20 @@ class NestBuilder:
     def _guarded(self, run: Callable[[], None]) -> None:
         self.indexer.open(self.b.fenced())
         run()
+        self.indexer.close()
+
+    def _fill(self) -> None:
+        """Fills the tables."""
+        for table in self.kernel.tables:
+            run = partial(self._enter, table)
+            self._loop(table.variable, i64(0), i64(table.entries), run, bodies=[table.body])
+
+    def _enter(self, table: Table) -> None:
+        self.indexer.open(None)
+        emitter = self._emitter(None, self.b.block("leave"), {})
+        value = emitter.run(table.body)
+        assert value is not None
+        emitter.enter(table, value)
         self.indexer.close()
 
     def _rows(self) -> None:
@@ -179,8 +206,10 @@ class NestBuilder:
 
         b.for_loop(start, end, block, step=self.lanes, name="block")
 
-    def _loop(self, variable: Symbol, start: Val, end: Val, run: Callable[[], None], step: int = 1) -> None:
-        """One loop with its level of hoisted code."""
+    def _loop(
+        self, variable: Symbol, start: Val, end: Val, run: Callable[[], None], bodies: Sequence[Body] | None = None
+    ) -> None:
+        """One loop with its level of hoisted code, around these bodies or those of the stages."""
 
         def iteration(value: Val) -> None:
             self.indexer.open(self.b.fenced())
@@ -188,17 +217,16 @@ class NestBuilder:
             run()
             self.indexer.close()
 
-        self.b.for_loop(
-            start, end, iteration, step=step, name=variable.name, flags="nuw nsw", metadata=self._interleaving()
-        )
+        metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
+        self.b.for_loop(start, end, iteration, name=variable.name, flags="nuw nsw", metadata=metadata)
 
-    def _interleaving(self) -> str:
+    def _interleaving(self, bodies: Sequence[Body]) -> str:
         """Two vectors an iteration where one is a long chain of dependent instructions in few lanes: a float32 power
         is computed in double, half a register of floats at a time, and runs 1.25 times as fast so."""
         if not any(
             isinstance(i, Compute) and i.op == "pow" and i.dtype is float32
-            for s in self.kernel.stages
-            for i in instructions_of(s.body)
+            for body in bodies
+            for i in instructions_of(body)
         ):
             return ""
         count = self.b.module.metadata('!"llvm.loop.interleave.count", i32 2')

@@ -18,6 +18,7 @@ from broadloom.fusion.ir import (
     Kernel,
     Literalv,
     Load,
+    Lookup,
     Reduce,
     Store,
 )
@@ -68,7 +69,7 @@ def _is_plain(i: Instruction, column: Symbol) -> bool:
             return dtype.kind != "c" and stride(index, column) in (0, 1)
         case Store(_, index, _, mode):
             return mode == "set" and stride(index, column) == 1
-        case Compute(_, _, dtype, _) | Literalv(dtype, _) | Accumulated(_, dtype):
+        case Compute(_, _, dtype, _) | Literalv(dtype, _) | Accumulated(_, dtype) | Lookup(_, _, dtype):
             return dtype.kind != "c"
         case Reduce(_, _, position):
             return position is None

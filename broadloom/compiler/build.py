@@ -26,6 +26,7 @@ from broadloom.fusion.decide import Fuse
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
 from broadloom.fusion.schedule import Scheduled, schedule
+from broadloom.fusion.tables import Tabulate
 from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify as verify_program
 from broadloom.graph.ir import Graph
@@ -153,7 +154,7 @@ def _generate(
         verify_program(scheduled.program)
     if dump:
         dump.write("program", "loops", print_program(scheduled.program))
-        dump.write("fusion", "txt", "\n".join(map(str, scheduled.decisions)))
+        dump.write("fusion", "txt", "\n".join(map(str, (*scheduled.decisions, *scheduled.tables))))
     with watch.stage("codegen"):
         text = module_text(scheduled.program, target, optimised.constants, emit=emit)
     if dump:
@@ -172,3 +173,5 @@ def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False) -> S
 def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:
     for d in scheduled.decisions:
         sink.emit(trace.FusionDecision(d.first, d.second, isinstance(d.outcome, Fuse), d.outcome.reason))
+    for t in scheduled.tables:
+        sink.emit(trace.TableDecision(t.kernel, t.function, isinstance(t.outcome, Tabulate), t.outcome.reason))

@@ -109,6 +109,7 @@ class State(platform.LockOwner):
         journal.guards.extend(captured.guards)
         journal.kernels.extend(built.facts.kernels)
         journal.fusions.extend(built.facts.fusions)
+        journal.tables.extend(built.facts.tables)
         journal.allocations.extend(built.facts.allocations)
         record = Compile(number, built.cache, tuple(watch.seconds.items()), _location(self.function))
         journal.compiles.append(record)

@@ -16,10 +16,11 @@ from typing import Any
 from broadloom.compiler.report import AllocationRecord, KernelRecord
 from broadloom.errors import Location
 from broadloom.fusion.decide import Fuse
-from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Compute, Extern, Kernel, Site
+from broadloom.fusion.handlers import accesses, bodies_of, instructions_of
+from broadloom.fusion.ir import Body, Compute, Extern, Kernel, Site
 from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.schedule import Decision, Scheduled
+from broadloom.fusion.tables import Direct, TableDecision, Tabulate
 from broadloom.graph.ir import Graph
 from broadloom.records import dataclass
 
@@ -34,6 +35,7 @@ class ModuleFacts:
     site_nodes: tuple[int, ...]
     kernels: tuple[KernelRecord, ...]
     fusions: tuple[Decision, ...]
+    tables: tuple[TableDecision, ...]
     allocations: tuple[AllocationRecord, ...]
 
     def located(self, locations: Locations) -> tuple[Site, ...]:
@@ -50,6 +52,7 @@ class ModuleFacts:
                 "sites": [[s.code, s.op, s.axis, n] for s, n in zip(self.sites, self.site_nodes, strict=True)],
                 "kernels": [asdict(k) for k in self.kernels],
                 "fusions": [[d.first, d.second, isinstance(d.outcome, Fuse), d.outcome.reason] for d in self.fusions],
+                "tables": [[t.kernel, t.function, _in_table(t), t.outcome.reason] for t in self.tables],
                 "allocations": [asdict(a) for a in self.allocations],
             },
             separators=(",", ":"),
@@ -64,8 +67,13 @@ class ModuleFacts:
             tuple(int(node) for *_, node in data["sites"]),
             tuple(_kernel_from(record) for record in data["kernels"]),
             tuple(Decision(a, b, Fuse(why) if yes else NoFuse(why)) for a, b, yes, why in data["fusions"]),
+            tuple(TableDecision(a, b, Tabulate(why) if yes else Direct(why)) for a, b, yes, why in data["tables"]),
             tuple(AllocationRecord(**record) for record in data["allocations"]),
         )
+
+
+def _in_table(decision: TableDecision) -> bool:
+    return isinstance(decision.outcome, Tabulate)
 
 
 def _kernel_from(record: dict[str, Any]) -> KernelRecord:
@@ -94,6 +102,7 @@ def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
         nodes,
         tuple(_kernel_record(step) for step in program.steps),
         scheduled.decisions,
+        scheduled.tables,
         tuple(AllocationRecord(0, b.name, str(b.dtype), ", ".join(map(str, b.layout.shape))) for b in workspace),
     )
 
@@ -102,13 +111,19 @@ def _kernel_record(step: Kernel | Extern) -> KernelRecord:
     if isinstance(step, Extern):
         taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
         return KernelRecord(0, step.name, step.routine, (), _sizes(step.results[0].layout.shape), taken, made)
-    found = [a for s in step.stages for a in accesses(s.body)]
+    found = [a for body in bodies_of(step) for a in accesses(body)]
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")
-    computed = (i.op for s in step.stages for i in instructions_of(s.body) if isinstance(i, Compute))
     ops = tuple(o for o in dict.fromkeys(step.origins) if o != "copy" or len(set(step.origins)) == 1)
-    counts = tuple(sorted(Counter(computed).items()))
-    return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts)
+    counts = _counts([s.body for s in step.stages])
+    tables = tuple((t.entries, _counts([t.body])) for t in step.tables)
+    return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables)
+
+
+def _counts(bodies: Sequence[Body]) -> tuple[tuple[str, int], ...]:
+    """How often each op is evaluated where each body runs once."""
+    found = Counter(i.op for body in bodies for i in instructions_of(body) if isinstance(i, Compute))
+    return tuple(sorted(found.items()))
 
 
 def _sizes(shape: Sequence[object]) -> str:

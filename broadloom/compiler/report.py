@@ -12,6 +12,7 @@ from broadloom.capture.breaks import Break
 from broadloom.capture.guards import Guard
 from broadloom.errors import Location
 from broadloom.fusion.schedule import Decision
+from broadloom.fusion.tables import TableDecision
 from broadloom.graph.ir import Graph
 from broadloom.records import dataclass
 
@@ -60,10 +61,12 @@ class KernelRecord:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     counts: tuple[tuple[str, int], ...] = ()  # evaluations of each op per innermost point
+    tables: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()  # entries, and evaluations of each op per entry
 
     def __str__(self) -> str:
         moved = f"loads {', '.join(self.loads) or 'nothing'}; stores {', '.join(self.stores) or 'nothing'}"
-        return f"{self.name}: {'+'.join(self.ops) or self.kind} over {self.loops}; {moved}"
+        looked_up = "".join(f"; a table of {n} entries of {'+'.join(op for op, _ in ops)}" for n, ops in self.tables)
+        return f"{self.name}: {'+'.join(self.ops) or self.kind} over {self.loops}; {moved}{looked_up}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class CompileReport:
     saved: tuple[object, ...] = ()
     skips: tuple[Skip, ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
+    tables: tuple[TableDecision, ...] = ()
 
     def __str__(self) -> str:
         sections = {
@@ -114,6 +118,7 @@ class CompileReport:
             "guards": self.guards,
             "kernels": self.kernels,
             "fusion decisions": self.fusions,
+            "tables": self.tables,
             "skips": self.skips,
             "allocations": self.allocations,
         }
@@ -138,6 +143,7 @@ class Journal:
     fusions: list[Decision] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)
     allocations: list[AllocationRecord] = field(default_factory=list)
+    tables: list[TableDecision] = field(default_factory=list)
 
     def snapshot(self) -> CompileReport:
         """The report as of now."""
@@ -153,4 +159,5 @@ class Journal:
             (),
             tuple(Skip(reason, count) for reason, count in self.skips.items()),
             tuple(self.allocations),
+            tuple(self.tables),
         )

@@ -33,6 +33,7 @@ from broadloom.fusion.ir import (
     Kernel,
     Literalv,
     Load,
+    Lookup,
     Masked,
     Program,
     Reduce,
@@ -40,6 +41,7 @@ from broadloom.fusion.ir import (
     Running,
     Stage,
     Store,
+    Table,
 )
 from broadloom.fusion.memory_plan import elements
 from broadloom.ops.table import OPS
@@ -209,6 +211,8 @@ class _Frame:
                     return found[self.at].astype(dtype.numpy), dtype
             case Masked():
                 return self.masked(instruction), instruction.dtype
+            case Lookup(table, operand, dtype):
+                return self.run.tables[table][self.get(operand).view(np.uint8)], dtype
         raise VerifyError("unknown instruction", got=type(instruction).__name__)
 
     def compute(self, op: str, operands: list[Array], dtype: DType, attrs: dict[str, object]) -> Array:
@@ -262,6 +266,7 @@ class _KernelRun:
     def __init__(self, kernel: Kernel, memory: Mapping[str, Memory], symbols: Environment) -> None:
         self.kernel, self.memory, self.symbols = kernel, memory, symbols
         self.states: dict[str, _State] = {}
+        self.tables: dict[str, Array] = {}
         self.failure: tuple[int, int, tuple[int, ...]] | None = None
 
     def fail(self, site: int, key: int, payload: tuple[int, ...]) -> None:
@@ -269,6 +274,7 @@ class _KernelRun:
             self.failure = (site, key, payload)
 
     def run(self) -> None:
+        self.tables = {t.name: self._entries(t) for t in self.kernel.tables}
         extents = [evaluate_size(loop.extent, self.symbols) for loop in self.kernel.outer]
         points = np.stack([g.reshape(-1) for g in np.indices(extents)]) if extents else np.zeros((0, 1), np.int64)
         if self.kernel.serial:
@@ -278,6 +284,10 @@ class _KernelRun:
             self._points(points)
         if self.failure is not None:
             raise Failure(*self.failure)
+
+    def _entries(self, table: Table) -> Array:
+        frame = _Frame(self, np.arange(table.entries), {**self.symbols, table.variable: np.arange(table.entries)})
+        return frame.body(table.body).get(len(table.body.instructions) - 1)
 
     def _points(self, points: Array) -> None:
         count = points.shape[1]

@@ -10,6 +10,7 @@ only while no store to its buffer lies between; `Indirect` and stores are effect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, Protocol
 
 from broadloom.dtypes import DType
@@ -20,8 +21,10 @@ from broadloom.fusion.ir import (
     IndexValue,
     Indirect,
     Instruction,
+    Kernel,
     Literalv,
     Load,
+    Lookup,
     Masked,
     Operand,
     Reduce,
@@ -45,6 +48,7 @@ class Handler(Protocol):
     def running(self, name: str, value: Any, dtype: DType) -> Any: ...
     def accumulated(self, name: str, dtype: DType) -> Any: ...
     def masked(self, mask: Any, inner: Callable[[Handler], Any], other: Any, dtype: DType) -> Any: ...
+    def lookup(self, table: str, value: Any, dtype: DType) -> Any: ...
 
 
 class Recording:
@@ -131,6 +135,9 @@ class Recording:
         value = inner(nested)
         return self._pure(Masked(mask, nested.body(), value, other, dtype))
 
+    def lookup(self, table: str, value: Operand, dtype: DType) -> Operand:
+        return self._pure(Lookup(table, value, dtype))
+
 
 def replay(
     body: Body,
@@ -142,14 +149,16 @@ def replay(
 ) -> list[Any]:
     """Run `body` with `handler`, index expressions rewritten by `symbols` and names by the two other maps; the
     values of the instructions, in order (None for effects)."""
-    return _Replay(dict(symbols or {}), buffers or {}, accumulators or {}).run(body, handler, [])
+    return Replay(dict(symbols or {}), buffers or {}, accumulators or {}).run(body, handler, [])
 
 
 @dataclass(slots=True)
-class _Replay:
-    symbols: dict[Symbol, Size]
-    buffers: Mapping[str, str]
-    accumulators: Mapping[str, str]
+class Replay:
+    """One run of a body and of those masked in it; the outcome of `step` takes the place of an instruction."""
+
+    symbols: dict[Symbol, Size] = field(default_factory=dict)
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    accumulators: Mapping[str, str] = field(default_factory=dict)
 
     def index(self, index: Size) -> Size:
         return substitute(index, self.symbols) if self.symbols else index
@@ -161,12 +170,14 @@ class _Replay:
         return self.accumulators.get(name, name)
 
     def run(self, body: Body, handler: Handler, outer: list[Any]) -> list[Any]:
+        """The values of the instructions, after those of the bodies around."""
         values = outer[: body.base]
         for instruction in body.instructions:
             values.append(self.step(instruction, handler, values))
         return values
 
     def step(self, instruction: Instruction, h: Handler, v: list[Any]) -> Any:
+        """The value of one instruction."""
         match instruction:
             case Compute(op, args, dtype, attrs):
                 return h.compute(op, tuple([v[a] for a in args]), dtype, attrs)
@@ -189,6 +200,8 @@ class _Replay:
                 return h.accumulated(self.accumulator(name), dtype)
             case Masked(mask, body, value, other, dtype):
                 return h.masked(v[mask], lambda nested: self.run(body, nested, v)[value], v[other], dtype)
+            case Lookup(table, value, dtype):
+                return h.lookup(table, v[value], dtype)
 
 
 # ---- questions about a body -------------------------------------------------------------------------------------
@@ -262,6 +275,11 @@ def accesses(body: Body) -> tuple[Access, ...]:
     return facts_of(body).accesses
 
 
+def bodies_of(kernel: Kernel) -> tuple[Body, ...]:
+    """The bodies of a kernel in the order in which they run: those of its tables, then those of its stages."""
+    return (*(t.body for t in kernel.tables), *(s.body for s in kernel.stages))
+
+
 def count_ops(body: Body) -> int:
     """How many `Compute` instructions a body holds."""
     return facts_of(body).ops
@@ -277,7 +295,7 @@ def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
     match instruction:
         case Compute(_, args, _, _):
             return args
-        case Store(_, _, value, _) | Indirect(value) | Running(_, value, _):
+        case Store(_, _, value, _) | Indirect(value) | Running(_, value, _) | Lookup(_, value, _):
             return (value,)
         case Reduce(_, value, position):
             return (value,) if position is None else (value, position)
@@ -318,7 +336,7 @@ def without_dead(
             live.add(operand)
             live.update(operands_of(instruction))
     pruned = Recording()
-    player = _Replay({}, {}, {})
+    player = Replay()
     values: list[Any] = []
     for operand, instruction in enumerate(body.instructions):
         values.append(player.step(instruction, pruned, values) if operand in live else None)

@@ -155,7 +155,18 @@ class Masked:
     dtype: DType
 
 
-Instruction = Load | Store | Literalv | IndexValue | Compute | Indirect | Reduce | Running | Accumulated | Masked
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The entry of the kernel's table `table` for `value`, which has the table's key dtype."""
+
+    table: str
+    value: Operand
+    dtype: DType
+
+
+Instruction = (
+    Load | Store | Literalv | IndexValue | Compute | Indirect | Reduce | Running | Accumulated | Masked | Lookup
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +216,27 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A function of one byte by its values: entry k is for the value of `key` (uint8, int8 or bool) with the bits k.
+    The last instruction of `body`, run with `variable` = k, is the entry. All that it loads stays as it is while the
+    kernel runs. Every range of points that is run has the table to itself."""
+
+    name: str
+    key: DType
+    dtype: DType
+    variable: Symbol
+    body: Body
+
+    @property
+    def entries(self) -> int:
+        """How many values the key has."""
+        return 2 if self.key.kind == "b" else 256
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """For every point of `outer` (any order, in parallel unless `serial`): accumulators start at their identity,
-    then the stages run in order."""
+    then the stages run in order. The tables are filled before."""
 
     name: str
     outer: tuple[Loop, ...]
@@ -215,6 +244,7 @@ class Kernel:
     accumulators: tuple[Accumulator, ...] = ()
     serial: bool = False  # scatter with possibly equal indices
     origins: tuple[str, ...] = ()  # op names fused here, for the report
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broadloom.fusion.handlers import accesses
+from broadloom.fusion.handlers import accesses, bodies_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Program
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, le, proves, smax
@@ -47,7 +47,7 @@ def buffers_of(step: Kernel | Extern) -> frozenset[str]:
     """The buffers that a step reads or writes."""
     if isinstance(step, Extern):
         return frozenset(r.buffer for r in (*step.operands, *step.results))
-    return frozenset(a.buffer for stage in step.stages for a in accesses(stage.body))
+    return frozenset(a.buffer for body in bodies_of(step) for a in accesses(body))
 
 
 def plan_memory(program: Program) -> MemoryPlan:

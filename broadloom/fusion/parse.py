@@ -28,6 +28,7 @@ from broadloom.fusion.ir import (
     Layout,
     Literalv,
     Load,
+    Lookup,
     Loop,
     Masked,
     Program,
@@ -38,6 +39,7 @@ from broadloom.fusion.ir import (
     Site,
     Stage,
     Store,
+    Table,
 )
 from broadloom.graph.ir import Constant
 from broadloom.graph.parse import ValueParser, split
@@ -57,6 +59,7 @@ _PATTERNS = {
     "kernel": rf"kernel ({_NAME})( serial)?(?: origins \((.*)\))?",
     "outer": rf"outer {_SYMBOL} < (.+)",
     "accumulator": rf"accumulator ({_NAME}) (\w+) (\w+) (\w+)",
+    "table": rf"table ({_NAME}) {_SYMBOL} (\w+) -> (\w+)",
     "stage": r"stage( sequential)?",
     "loop": rf"loop {_SYMBOL} < (.+)",
     "extern": rf"extern ({_NAME}) (\w+) \((.*)\) -> \((.*)\) \{{(.*)\}}(?: site (\d+))?",
@@ -74,6 +77,7 @@ _INSTRUCTIONS = {
         "reduce": rf"reduce ({_NAME}) %(\d+)(?: at %(\d+))?",
         "running": rf"running ({_NAME}) %(\d+) (\w+)",
         "accumulated": rf"accumulated ({_NAME}) (\w+)",
+        "lookup": rf"lookup ({_NAME})\[%(\d+)\] (\w+)",
         "masked": r"masked %(\d+) \? %(\d+) : %(\d+) (\w+)",
     }.items()
 }
@@ -247,6 +251,9 @@ class _Parser:
         saved = dict(self.symbols)
         outer = tuple(self.loop(x, "outer") for x in self.take("outer"))
         accumulators = tuple(self.accumulator(x) for x in self.take("accumulator"))
+        tables = []
+        while (following := self.peek()) is not None and following.word == "table":
+            tables.append(self.table(following))
         stages = []
         while (following := self.peek()) is not None and following.word == "stage":
             self.at += 1
@@ -257,7 +264,16 @@ class _Parser:
             self.symbols = inside
         self.symbols = saved
         names = tuple(_name(o) for o in split(origins or ""))
-        return Kernel(_name(name), outer, tuple(stages), accumulators, serial is not None, names)
+        return Kernel(_name(name), outer, tuple(stages), accumulators, serial is not None, names, tuple(tables))
+
+    def table(self, line: _Line) -> Table:
+        self.at += 1
+        inside = dict(self.symbols)
+        name, variable, bounds, key, dtype = line.match("table")
+        symbol = self.symbol(line, variable, bounds)
+        body = self.body(0)
+        self.symbols = inside
+        return Table(_name(name), self.dtype(line, key), self.dtype(line, dtype), symbol, body)
 
     def accumulator(self, line: _Line) -> Accumulator:
         name, kind, dtype, value_dtype = line.match("accumulator")
@@ -306,6 +322,8 @@ class _Parser:
                 return Running(_name(g[0]), int(g[1]), self.dtype(line, g[2]))
             case "accumulated":
                 return Accumulated(_name(g[0]), self.dtype(line, g[1]))
+            case "lookup":
+                return Lookup(_name(g[0]), int(g[1]), self.dtype(line, g[2]))
         following = self.peek()
         deeper = following is not None and following.indent > line.indent
         body = self.body(number) if deeper else Body((), number)

@@ -1,8 +1,8 @@
 """The scheduler: operations in program order become fused kernels, and each decision is kept with its reason.
 
-What goes in: `Lowered`. What comes out: a `Program` and the decisions taken. What holds: kernels keep a legal order
-of the program; a kernel moves up over another only if neither touches what the other stores; workspace buffers that
-no kernel loads are neither stored nor allocated.
+What goes in: `Lowered`. What comes out: a `Program` and the decisions taken, those on tables too. What holds: kernels
+keep a legal order of the program; a kernel moves up over another only if neither touches what the other stores;
+workspace buffers that no kernel loads are neither stored nor allocated.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
 from broadloom.fusion.handlers import accesses, facts_of, instructions_of, without_dead
-from broadloom.fusion.ir import Accumulated, Extern, Kernel, Program, Reduce, Running
+from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Reduce, Running
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
 from broadloom.fusion.merge import NoFuse, merge
+from broadloom.fusion.tables import TableDecision, tabulate
 from broadloom.records import dataclass
 
 LOOK_BACK = 24  # groups looked at for each operation: bounds the time for long programs
@@ -42,10 +43,12 @@ class Scheduled:
 
     program: Program
     decisions: tuple[Decision, ...]
+    tables: tuple[TableDecision, ...] = ()
 
 
-def schedule(lowered: Lowered, *, fusion: bool = True) -> Scheduled:
-    """Group the operations. With `fusion=False` each operation stays a kernel of its own."""
+def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> Scheduled:
+    """Group the operations. With `fusion=False` each operation stays a kernel of its own, with `tables=False` each
+    point computes what it needs."""
     dtypes = {b.name: b.dtype for b in lowered.buffers}
     decisions: list[Decision] = []
     groups: list[Kernel | Extern] = []
@@ -57,10 +60,25 @@ def schedule(lowered: Lowered, *, fusion: bool = True) -> Scheduled:
     groups = [keep_scalars(s) if isinstance(s, Kernel) else s for s in groups]
     steps = share_buffers(_without_dead(groups, lowered), {b.name: b for b in lowered.buffers})
     named = _named([finalise(s) if isinstance(s, Kernel) else s for s in steps])
+    weighed: list[TableDecision] = []
+    if tables:
+        named = _tabulated(named, {b.name: b for b in lowered.buffers}, weighed)
     used = _used(named)
     buffers = tuple(b for b in lowered.buffers if b.kind in ("input", "output") or b.name in used)
     program = Program(lowered.name, lowered.symbols, lowered.bindings, buffers, named, lowered.sites)
-    return Scheduled(program, tuple(decisions))
+    return Scheduled(program, tuple(decisions), tuple(weighed))
+
+
+def _tabulated(
+    steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer], weighed: list[TableDecision]
+) -> tuple[Kernel | Extern, ...]:
+    found: list[Kernel | Extern] = []
+    for step in steps:
+        if isinstance(step, Kernel):
+            step, decisions = tabulate(step, buffers)
+            weighed += decisions
+        found.append(step)
+    return tuple(found)
 
 
 # ---- grouping ---------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from broadloom.fusion.ir import (
     Layout,
     Literalv,
     Load,
+    Lookup,
     Loop,
     Masked,
     Program,
@@ -76,6 +77,9 @@ def print_kernel(kernel: Kernel) -> list[str]:
     lines = [head]
     lines += [f"  outer {_loop(loop)}" for loop in kernel.outer]
     lines += [f"  accumulator {format_name(a.name)} {a.kind} {a.dtype} {a.value_dtype}" for a in kernel.accumulators]
+    for t in kernel.tables:
+        lines.append(f"  table {format_name(t.name)} {_symbol(t.variable)} {t.key} -> {t.dtype}")
+        lines += print_body(t.body, "    ")
     for stage in kernel.stages:
         lines.append("  stage sequential" if stage.sequential else "  stage")
         lines += [f"    loop {_loop(loop)}" for loop in stage.loops]
@@ -119,6 +123,8 @@ def _instruction(i: Instruction) -> str:
             return f"accumulated {format_name(name)} {dtype}"
         case Masked(mask, _, value, other, dtype):
             return f"masked %{mask} ? %{value} : %{other} {dtype}"
+        case Lookup(table, value, dtype):
+            return f"lookup {format_name(table)}[%{value}] {dtype}"
     raise VerifyError("unknown instruction", got=type(i).__name__)
 
 

@@ -76,6 +76,9 @@ class ValueRanges:
         value = inner(self)
         return _hull(value, other) if value is not None and other is not None else dtype_bounds(dtype)
 
+    def lookup(self, table: str, value: Any, dtype: DType) -> Bounds | None:
+        return dtype_bounds(dtype)
+
 
 def _within(found: Range, dtype: DType) -> Bounds | None:
     whole = dtype_bounds(dtype)

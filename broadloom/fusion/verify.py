@@ -2,17 +2,20 @@
 
 What goes in: a `Program`. What comes out: nothing, or a `VerifyError` that names the step and what is wrong.
 
-What holds afterwards: operands come before their uses and have the dtypes that are asked for; buffers, sites and
-accumulators exist; every symbol of an index is bound where it is used, and one name means one symbol; inputs,
-outputs and constants are described completely; constants are not stored to.
+What holds afterwards: operands come before their uses and have the dtypes that are asked for; buffers, sites,
+accumulators and tables exist; every symbol of an index is bound where it is used, and one name means one symbol;
+inputs, outputs and constants are described completely; constants are not stored to; a table is a pure function of its
+key and of memory that its kernel does not store to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import DTypeError, VerifyError
+from broadloom.fusion.handlers import facts_of
 from broadloom.fusion.ir import (
     Accumulated,
     Accumulator,
@@ -26,12 +29,14 @@ from broadloom.fusion.ir import (
     Kernel,
     Literalv,
     Load,
+    Lookup,
     Loop,
     Masked,
     Program,
     Reduce,
     Running,
     Store,
+    Table,
 )
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
@@ -96,6 +101,7 @@ class _KernelVerifier:
     buffers: Mapping[str, Buffer]
     sites: int
     symbols: dict[str, Symbol]
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     def fail(self, what: str, got: object) -> VerifyError:
         return VerifyError(what, got=f"{got} in {self.kernel.name}")
@@ -104,12 +110,34 @@ class _KernelVerifier:
         accumulators = {a.name: a for a in self.kernel.accumulators}
         if len(accumulators) != len(self.kernel.accumulators):
             raise self.fail("two accumulators have one name", list(accumulators))
+        tables = {t.name: t for t in self.kernel.tables}
+        if len(tables) != len(self.kernel.tables) or tables.keys() & self.buffers.keys():
+            raise self.fail("a table has the name of another table or of a buffer", list(tables))
+        for table in self.kernel.tables:
+            self.table(table)
+        self.tables = tables
         self.open(self.kernel.outer)
         for stage in self.kernel.stages:
             outside = dict(self.symbols)
             self.open(stage.loops)
             self.body(stage.body, [], accumulators)
             self.symbols = outside
+
+    def table(self, table: Table) -> None:
+        if table.key.itemsize != 1 or (table.variable.lo, table.variable.hi) != (0, table.entries - 1):
+            raise self.fail("table is not over the values of one byte", f"{table.key}, {table.variable}")
+        outside = dict(self.symbols)
+        self.bind(table.variable)
+        dtypes: list[DType | None] = []
+        self.body(table.body, dtypes, {})
+        self.symbols = outside
+        if not dtypes or dtypes[-1] is not table.dtype:
+            raise self.fail("table does not end with its entry", table.name)
+        if not all(isinstance(i, Literalv | IndexValue | Compute | Load) for i in table.body.instructions):
+            raise self.fail("table is no pure function", table.name)
+        stored = {b for s in self.kernel.stages for b in facts_of(s.body).stored}
+        if stored & facts_of(table.body).loaded:
+            raise self.fail("table reads what its kernel stores", table.name)
 
     def open(self, loops: Sequence[Loop]) -> None:
         for loop in loops:
@@ -184,6 +212,11 @@ class _KernelVerifier:
                 return dtype
             case Masked():
                 return self.masked(i, dtypes, accumulators)
+            case Lookup(name, value, dtype):
+                table = self.tables.get(name)
+                if table is None or table.dtype is not dtype or self.operand(value, dtypes) is not table.key:
+                    raise self.fail("no such table, or of other dtypes", i)
+                return dtype
         raise self.fail("unknown instruction", type(i).__name__)
 
     def store(self, i: Store, dtypes: Sequence[DType | None]) -> None:

@@ -23,6 +23,7 @@ from broadloom.trace.events import (
     PassRan,
     Recompile,
     Skip,
+    TableDecision,
 )
 from broadloom.trace.sink import Sink
 
@@ -47,4 +48,5 @@ __all__ = [
     "Recompile",
     "Sink",
     "Skip",
+    "TableDecision",
 ]

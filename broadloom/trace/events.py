@@ -167,6 +167,17 @@ class FusionDecision(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TableDecision(Event):
+    """An expensive function of one byte was put into a table, or not, and why."""
+
+    topic: ClassVar[str] = "fusion"
+    kernel: str
+    function: str
+    tabulated: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class KernelEmitted(Event):
     """A kernel of the program: the ops fused into it and the buffers it touches."""
 
@@ -236,6 +247,7 @@ EVENTS: tuple[type[Event], ...] = (
     LimitReached,
     PassRan,
     FusionDecision,
+    TableDecision,
     KernelEmitted,
     Allocation,
     CacheHit,

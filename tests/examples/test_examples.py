@@ -43,7 +43,7 @@ def test_black_scholes_is_one_kernel_without_a_buffer(example):
 
 
 @pytest.mark.parametrize("name", ["china", "flower"])
-def test_image_pipeline_is_three_kernels_and_one_power_a_pixel(example, name):
+def test_image_pipeline_is_three_kernels_and_one_power_for_each_byte(example, name):
     module = example("image_pipeline")
     photo = module.photographs()[name]
     compiled = bl.compile(module.enhance, fullgraph=True)
@@ -53,9 +53,12 @@ def test_image_pipeline_is_three_kernels_and_one_power_a_pixel(example, name):
     report = compiled.report()
     assert len(report.kernels) <= 3
     rows, columns, channels = photo.shape
-    evaluated = [(k, op, n) for k in report.kernels for op, n in k.counts if op in TRANSCENDENTAL]
-    assert [(op, n) for _, op, n in evaluated] == [("pow", 1)]
-    assert evaluated[0][0].loops in (f"({rows}, {columns * channels})", f"({rows * columns * channels})")
+    in_points = [(op, n) for k in report.kernels for op, n in k.counts if op in TRANSCENDENTAL]
+    in_tables = [(k, entries, op, n) for k in report.kernels for entries, ops in k.tables for op, n in ops]
+    powers = [(k, entries, n) for k, entries, op, n in in_tables if op in TRANSCENDENTAL]
+    assert in_points == []
+    assert [(entries, n) for _, entries, n in powers] == [(256, 1)]
+    assert powers[0][0].loops in (f"({rows}, {columns * channels})", f"({rows * columns * channels})")
     assert len(report.allocations) == 1
 
 

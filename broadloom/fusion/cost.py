@@ -1,12 +1,24 @@
 """What a kernel is estimated to cost, and from where on it is worth several threads.
 
-What goes in: a body. What comes out: cost units, of about a nanosecond each on one core. A pure function of the body,
-so that the decision to run in parallel depends on nothing but the program and its sizes.
+What goes in: a body, or one instruction. What comes out: cost units, of about a nanosecond each on one core. A pure
+function of what goes in, so that decisions depend on nothing but the program and its sizes.
 """
 
 from __future__ import annotations
 
-from broadloom.fusion.ir import Body, Compute, Indirect, Instruction, Load, Masked, Reduce, Running, Store
+from broadloom.fusion.ir import (
+    Body,
+    Compute,
+    Indirect,
+    Instruction,
+    Kernel,
+    Load,
+    Lookup,
+    Masked,
+    Reduce,
+    Running,
+    Store,
+)
 
 PARALLEL_COST = 20_000.0  # units of serial work below which waking a thread costs more than it saves
 CHUNK_COST = 8_000.0  # the least work that a chunk handed to a thread has
@@ -21,6 +33,7 @@ _UNITS = {
     **dict.fromkeys(["floor_divide", "remainder", "fmod"], 5.0),
 }
 _INTEGER_DIVISION = 1.5
+LOOKUP_COST = 0.7  # a gathered load, which takes one and a half times as long as exp
 _FREE = frozenset(["positive", "conj", "real", "imag", "complex", "bitcast"])
 
 
@@ -30,10 +43,16 @@ def body_cost(body: Body) -> float:
     >>> body_cost(Body(())) < 1
     True
     """
-    return 0.05 + sum(map(_instruction_cost, body.instructions))
+    return 0.05 + sum(map(instruction_cost, body.instructions))
 
 
-def _instruction_cost(i: Instruction) -> float:
+def tables_cost(kernel: Kernel) -> float:
+    """Cost units of filling a kernel's tables once."""
+    return sum(t.entries * body_cost(t.body) for t in kernel.tables)
+
+
+def instruction_cost(i: Instruction) -> float:
+    """Cost units of one evaluation."""
     match i:
         case Compute(op, _, dtype, _):
             unit = 0.0 if op in _FREE else _UNITS.get(op, 0.04)
@@ -46,6 +65,8 @@ def _instruction_cost(i: Instruction) -> float:
             return 1.0
         case Reduce() | Running():
             return 0.3
+        case Lookup():
+            return LOOKUP_COST
         case Masked(_, body, _, _, _):
             return 0.1 + body_cost(body)
     return 0.02

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broadloom.codegen.cost import PARALLEL_COST, body_cost
 from broadloom.dtypes import DType, float32, float64, int64
+from broadloom.fusion.cost import PARALLEL_COST, body_cost
 from broadloom.fusion.handlers import Recording
 from broadloom.fusion.ir import Body
 from broadloom.symbolic import Symbol
