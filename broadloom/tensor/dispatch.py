@@ -38,15 +38,14 @@ WRITING: frozenset[Run] = frozenset(
     {np.copyto, np.place, np.put, np.put_along_axis, np.putmask, np.fill_diagonal, np.ufunc.at}
 )
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), type(...), type, np.dtype, np.ndarray})
+_NUMBERS = frozenset({np.bool, np.int64, np.float32, np.float64, np.complex128})
+_new = object.__new__
 
 
 class Version:
     """How often a piece of memory was written through tensors."""
 
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
+    count = 0  # of the class until the first write: most results are never written, and one is made for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,26 @@ def call(function: Run, /, *args: Any, **kwargs: Any) -> Any:
 
     Raises what NumPy raises; `TransformError` for what an interpreter cannot take.
     """
+    if type(function) is np.ufunc and not kwargs and not active():
+        # the straight road, by which most calls go: whole arrays and numbers in, one fresh array out
+        plain = []
+        for a in args:
+            kind = type(a)
+            if kind is Tensor:
+                plain.append(a._array)
+            elif kind in _PLAIN:
+                plain.append(a)
+            else:
+                break
+        else:
+            if len(plain) == function.nin:
+                result = function(*plain)
+                if type(result) is np.ndarray:
+                    t = _new(Tensor)
+                    t._array = result
+                    t._version = Version()
+                    return t
+                return wrap(result)
     try:
         if not active():
             if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom."):
@@ -103,12 +122,13 @@ def _entry(function: Run) -> Entry | None:
 
 
 def _eager(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any], writes: bool) -> Any:
-    arrays = [a._array if type(a) is Tensor else unwrap(a) for a in args]
+    arrays = [a._array if type(a) is Tensor else a if type(a) in _PLAIN else unwrap(a) for a in args]
     if not kwargs:
         result = function(*arrays)
-        out = None
+        out = args[function.nin :] if isinstance(function, np.ufunc) else None
     else:
-        result = function(*arrays, **{k: unwrap(v) for k, v in kwargs.items()})
+        named = {k: v if type(v) in _PLAIN else unwrap(v) for k, v in kwargs.items()}
+        result = function(*arrays, **named)
         out = kwargs.get("out")
     if out is not None:
         for written in out if isinstance(out, tuple) else (out,):
@@ -204,6 +224,8 @@ def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
     """A result of NumPy as this package gives it; an array that shares memory with a source shares its version."""
     if isinstance(result, np.ndarray):
         return _shared(result, sources) if result.base is not None or sources else made(result)
+    if type(result) in _NUMBERS:
+        return made(np.asarray(result))
     if isinstance(result, np.generic) and result.dtype.kind in "biufcV":
         return made(np.asarray(result))
     if isinstance(result, (tuple, list)):
@@ -232,7 +254,7 @@ def made(array: Array, version: Version | None = None) -> Any:
     >>> made(np.zeros(2)).shape
     (2,)
     """
-    t = object.__new__(Tensor)
+    t = _new(Tensor)
     t._array = array
     t._version = Version() if version is None else version
     return t
@@ -251,7 +273,11 @@ def _interpreted(name: str, function: Run, entry: Entry | None, args: Sequence[A
         return handle
 
     def outward(h: ArrayHandle) -> Any:
-        return back[id(h)] if id(h) in back else traced(interpreter, h)
+        if id(h) in back:
+            return back[id(h)]
+        if h.numpy_scalar:
+            h = interpreter.recorder.adopt(interpreter.recorder.read(h))
+        return traced(interpreter, h)
 
     given = [over(a, inward) for a in args]
     named = {k: over(v, inward) for k, v in kwargs.items()}
@@ -481,25 +507,28 @@ class Tensor:
             return call(ufunc, *args, **kwargs)
         return call(getattr(ufunc, method), *args, **kwargs)
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> types.ModuleType:
         if api_version not in (None, *API_VERSIONS):
             raise ValueError(f"array API version; got {api_version!r}; allowed: {', '.join(API_VERSIONS)}")
         return sys.modules["broadloom"]
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return data_of(self, "DLPack").__dlpack__(**kwargs)
+    def __dlpack__(
+        self, /, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        array = data_of(self, "DLPack")
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return data_of(self, "DLPack").__dlpack_device__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return made, (data_of(self, "pickling").copy(),)
+        return made, (data_of(self, "pickling").copy("K"),)
 
     def __copy__(self) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     # ---- indexing and iteration ---------------------------------------------------------------------------------
 
