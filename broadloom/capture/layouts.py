@@ -96,7 +96,9 @@ class GuardingRecorder(Recorder):
         self, handle: ArrayHandle, shape: tuple[Size, ...] | None, question: Question, fortran: bool = False
     ) -> bool:
         env = self._arguments.env
-        sizes = (*handle.storage.type.shape, *handle.shape, *(shape or ()))
+        sizes = [*handle.storage.type.shape, *handle.shape, *(shape or ())]
+        for view in handle.views:  # a slice may begin where a size of another array says
+            sizes += _sizes([value for _, value in view.attrs])
         symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
         hints = {s: env.hint(s) or ORDINARY for s in symbols}  # an empty array shares nothing: ask for another
         answer = question(self._example(handle, hints), hints)
@@ -173,6 +175,11 @@ class GuardingRecorder(Recorder):
         if x is None or any(env.hint(n) == 0 for n in x.shape):
             return None
         return x.contiguous(fortran=d.fortran) if d.shape is None else x.reshaped(d.shape) is not None
+
+
+def _sizes(values: Sequence[Any]) -> list[Any]:
+    """The leaves of nested tuples."""
+    return [leaf for v in values for leaf in (_sizes(v) if isinstance(v, tuple) else (v,))]
 
 
 def _concrete(value: Any, values: Values) -> Any:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from broadloom.codegen import abi, extern
+from broadloom.codegen import abi, extern, sorting
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.index import Indexer
@@ -144,6 +144,10 @@ def _build_plan(module: ModuleBuilder, program: Program) -> None:
 # ---- bl_run -------------------------------------------------------------------------------------------------------
 
 
+def _is_template(step: Kernel | Extern) -> bool:
+    return isinstance(step, Extern) and step.routine in sorting.ROUTINES
+
+
 class _Run:
     """Builds `bl_run`."""
 
@@ -164,6 +168,8 @@ class _Run:
         self.bases: dict[str, Val] = {}
         self.buffers = {x.name: x for x in program.buffers}
         slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in signatures.values()]
+        self.launches = {n: self._template(s) for n, s in enumerate(program.steps) if _is_template(s)}
+        slots += [len(x.buffers) + len(x.words) + 1 for x in self.launches.values()]
         self.args = self.b.alloca("i64", max((1, *slots)), 8)
 
     def build(self) -> None:
@@ -173,7 +179,10 @@ class _Run:
         workspace = self._allocate()
         externs = extern.new_emitter(b, self.indexer, self.ctx, self.out_of_memory)
         for number, step in enumerate(self.program.steps):
-            if isinstance(step, Extern):
+            if number in self.launches:
+                self._launch_template(self.launches[number], step.site)
+                fallible = step.site >= 0
+            elif isinstance(step, Extern):
                 externs.emit(step, self.bases, self.buffers)
                 fallible = step.site >= 0
             else:
@@ -266,28 +275,56 @@ class _Run:
         points = product(loop.extent for loop in loops)
         count = self._count(points)
 
-        def serial() -> None:
-            b.call(signature.function, self.ctx, self.args, i64(0), count)
-
         each = self._point_cost(kernel, block)
         least = max(CHUNK_COST, TABLES_SHARE * tables_cost(kernel))  # each chunk fills the tables
         if kernel.serial or not kernel.outer or points == 1:
+            b.call(signature.function, self.ctx, self.args, i64(0), count)
+        else:
+            self._run_points(signature.function, points, count, each, least)
+
+    def _run_points(self, function: Function, points: Size, count: Val, each: float | Val, least: float) -> None:
+        """Runs the points of a kernel, which cost `each` units, on several threads where that pays; a chunk of them
+        costs `least` or more."""
+        b = self.b
+
+        def serial() -> None:
+            b.call(function, self.ctx, self.args, i64(0), count)
+
+        if points == 1:
             serial()
             return
         if isinstance(points, int) and isinstance(each, float):
             if points * each <= PARALLEL_COST:
                 serial()
             else:
-                self._parallel(signature.function, count, i64(max(1, int(least / each))))
+                self._parallel(function, count, i64(max(1, int(least / each))))
             return
         cost = self._as_double(each)
         worth = b.fcmp("ogt", b.fmul(cost, b.sitofp(count, "double")), const_float("double", PARALLEL_COST))
 
         def parallel() -> None:
             grain = b.fptosi(b.fdiv(const_float("double", least), cost), "i64")
-            self._parallel(signature.function, count, b.intrinsic("smax", grain, i64(1)))
+            self._parallel(function, count, b.intrinsic("smax", grain, i64(1)))
 
         b.if_then(worth, parallel, serial)
+
+    def _template(self, step: Kernel | Extern) -> sorting.Launch:
+        assert isinstance(step, Extern)
+        return sorting.launch(self.module, step, self.buffers[step.operands[0].buffer].dtype)
+
+    def _launch_template(self, launch: sorting.Launch, site: int) -> None:
+        """As `_launch`, for a kernel that is no loop nest."""
+        b = self.b
+        values = [*(self.bases[n] for n in launch.buffers), *map(self.indexer.value, launch.words), i64(site)]
+        for k, value in enumerate(values):
+            b.store(value, b.gep("i64", self.args, i64(k)))
+        each = self._length_cost(launch.length, launch.cost)
+        self._run_points(launch.function, launch.points, self._count(launch.points), each, CHUNK_COST)
+
+    def _length_cost(self, length: Size, cost: float) -> float | Val:
+        if isinstance(length, int):
+            return cost * length
+        return self.b.fmul(self.b.sitofp(self.indexer.value(length), "double"), const_float("double", cost))
 
     def _count(self, points: Size) -> Val:
         """The number of points. One that does not fit 64 bits could never be run: it ends as a lack of memory does,

@@ -29,7 +29,7 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.reductions import NO_VALUE
 from broadloom.frontend.ufuncs import apply, as_out, deliver, full, run_ufunc, scalar
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 
 CLIP: np.ufunc = umath.clip  # type: ignore[attr-defined]  # which `numpy.clip` calls where both bounds are given
@@ -38,7 +38,7 @@ CLIP: np.ufunc = umath.clip  # type: ignore[attr-defined]  # which `numpy.clip` 
 def np_where(r: Recorder, condition: object, x: object = NO_VALUE, y: object = NO_VALUE, /) -> ArrayHandle:
     """`numpy.where` of three arguments; always an array."""
     if x is NO_VALUE or y is NO_VALUE:
-        raise Unsupported("np.where of one argument: the size of the result depends on data", "give x and y")
+        raise DependsOnData("np.where of one argument: the size of the result depends on data", "give x and y")
     mask = truth(r, as_array(r, condition))
     d = result_dtype(r, x, y)
     return call(r, "where", mask, lift(r, operand(r, x), d), lift(r, operand(r, y), d))

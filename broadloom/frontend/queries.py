@@ -13,7 +13,8 @@ import numpy as np
 
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, result_dtype
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.refused import DATA_DEPENDENT
+from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.symbolic import Size
 
@@ -129,4 +130,5 @@ def plain_only(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def refused(function: Callable[..., Any], remedy: str, r: Recorder, *args: Any, **kwargs: Any) -> NoReturn:
     """The refusal of a function for runtime values."""
-    raise Unsupported(f"np.{function.__name__} is not captured", remedy)
+    kind = DependsOnData if remedy in DATA_DEPENDENT else Unsupported
+    raise kind(f"np.{function.__name__} is not captured", remedy)

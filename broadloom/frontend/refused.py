@@ -13,7 +13,8 @@ import numpy as np
 
 OUTSIDE = "call it outside the compiled function"
 DATA_SIZE = "the size of the result depends on data: use a mask with np.where or where=, or call it outside"
-SORTING = "sorting is not compiled: call it outside the compiled function"
+QUANTILES = "quantiles without nans are not compiled: fill the nans, or call it outside the compiled function"
+HISTOGRAMS = "use np.histogram of each axis, or bl.bincount of combined bin numbers"
 BOOLEAN = "it gives a Python bool of data: return the array comparison, or call it outside the compiled function"
 SPECTRAL = "this decomposition is not compiled: call it outside the compiled function"
 FILES = "read and write files outside the compiled function"
@@ -24,16 +25,15 @@ BITS = "packed bits are not compiled: use shifts and masks"
 CALLBACK = "it calls back into Python for each element: write it with whole-array functions"
 WRITING = "assign by index in its place: x[indices] = values"
 MATRICES = "numpy.matrix is not compiled: use two-dimensional arrays"
-SETS = "set operations sort and select by data: call them outside the compiled function"
+SETS = "the size of the result depends on data: use np.sort or np.isin, or call it outside the compiled function"
 
 IMPURE = frozenset({FILES, TEXT, STATE, CALLBACK, WRITING, MATRICES})  # not even with constant arguments
 
 _BY_REMEDY: dict[str, str] = {
-    SORTING: "sort argsort partition argpartition lexsort sort_complex median nanmedian percentile nanpercentile "
-    "quantile nanquantile searchsorted digitize",
-    DATA_SIZE: "nonzero flatnonzero argwhere extract trim_zeros bincount histogram histogram2d histogramdd "
-    "histogram_bin_edges",
-    SETS: "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d isin",
+    QUANTILES: "nanpercentile nanquantile",
+    HISTOGRAMS: "histogram2d histogramdd",
+    DATA_SIZE: "nonzero flatnonzero argwhere extract trim_zeros",
+    SETS: "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d",
     BOOLEAN: "allclose array_equal array_equiv may_share_memory shares_memory",
     FILES: "load save savez savez_compressed loadtxt savetxt genfromtxt fromfile fromregex fromstring frombuffer "
     "from_dlpack",
@@ -48,7 +48,7 @@ _BY_REMEDY: dict[str, str] = {
     MATRICES: "bmat asmatrix",
     OUTSIDE: "asarray_chkfinite real_if_close ix_ "
     "ravel_multi_index unravel_index diag_indices diag_indices_from tril_indices tril_indices_from triu_indices "
-    "triu_indices_from einsum_path unwrap interp i0 kaiser hamming hanning bartlett blackman poly polyadd "
+    "triu_indices_from einsum_path unwrap i0 kaiser hamming hanning bartlett blackman poly polyadd "
     "polyder polydiv polyfit polyint polymul polysub roots nanargmax nanargmin",
     "write it with np.matmul, np.tensordot or broadcast products and sums": "einsum",
     "use np.vstack in its place": "row_stack",
@@ -58,6 +58,7 @@ _LINALG: dict[str, str] = {
     SPECTRAL: "cond eig eigh eigvals eigvalsh lstsq matrix_rank pinv qr svd svdvals slogdet tensorinv tensorsolve",
     STATE: "test",
 }
+DATA_DEPENDENT = frozenset({DATA_SIZE, SETS})
 
 
 def remedies() -> dict[Callable[..., Any], str]:
@@ -75,7 +76,6 @@ def remedies() -> dict[Callable[..., Any], str]:
 
 
 METHOD_REMEDIES: dict[str, str] = {
-    **dict.fromkeys(("sort", "argsort", "partition", "argpartition", "searchsorted"), SORTING),
     **dict.fromkeys(("item", "tolist", "tobytes", "tofile", "dump", "dumps"), "it takes data out of the array: "
                     "return the array and convert it outside the compiled function"),
     "nonzero": DATA_SIZE,

@@ -1,4 +1,4 @@
-"""The library calls of the interpreter of loop programs, in plain NumPy.
+"""The library calls, sorts and searches of the interpreter of loop programs, in plain NumPy.
 
 What goes in: an `Extern` and the strided arrays of its operands and results. What comes out: results written in
 place, as LAPACK would, or the first bad matrix.
@@ -13,6 +13,7 @@ import numpy as np
 
 from broadloom.fusion.evaluate_memory import Array
 from broadloom.fusion.ir import NOT_FINITE, Extern
+from broadloom.ops.table import OPS
 
 
 def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
@@ -22,12 +23,23 @@ def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
         a, b, c = views
         c[...] = a @ b
         return None
+    if step.routine in ("sort", "argsort", "search"):
+        _sorting(step.routine, attrs, *views)
+        return None
     batch = views[len(step.operands)].shape[:-2]
     for number, index in enumerate(np.ndindex(*batch)):
         bad = _ROUTINES[step.routine](attrs, *(v[index] for v in views))
         if bad and step.site >= 0:
             return number, bad
     return None
+
+
+def _sorting(routine: str, attrs: Mapping[str, Any], *views: Array) -> None:
+    *operands, result = views
+    if routine == "search":
+        result[...] = OPS["searchsorted"].reference(*operands, side=attrs["side"])
+    else:
+        result[...] = OPS[routine].reference(*operands, axis=-1, descending=attrs["descending"])
 
 
 def _getrf(attrs: Mapping[str, Any], a: Array, lu: Array, pivots: Array) -> int:

@@ -207,6 +207,8 @@ ORDER_RULES: dict[str, Rule] = {
     "pad": _pad,
     "tile": _tile,
     "roll": _copy,
+    "sort": _copy,
+    "argsort": _c,
     "slice_update": _copy,
     "scatter": _copy,
     "outer": _c,

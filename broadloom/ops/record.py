@@ -32,6 +32,7 @@ class Trait(Enum):
     GATHER = "gather"
     SCATTER = "scatter"
     LINALG = "linalg"
+    SORT = "sort"  # orders the elements of an axis, or searches them
     MAY_RAISE = "may_raise"  # an effect: dead-code elimination keeps it
     COMMUTATIVE = "commutative"
     CHEAP = "cheap"  # costs no more than a load: recompute rather than store
@@ -41,7 +42,7 @@ class Trait(Enum):
 Attrs = Mapping[str, Any]  # values: int, bool, str, None, DType, Size, and tuples of these
 Dims = Mapping[str, Size]
 
-Domain = Literal["index", "definite", "regular", "lower", "upper", "lu", "pivots"]
+Domain = Literal["index", "definite", "regular", "lower", "upper", "lu", "pivots", "sorted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Sample:
     `low`/`high` bound the generated real values where the op's domain is bounded (log: low > 0). `domains` names,
     by operand, the kind of value that is no free number: ("index", n) lies in [-n, n); "definite" is a Hermitian
     positive definite matrix, "regular" a well-conditioned one, "lower", "upper" and "lu" triangular ones with a
-    diagonal away from zero, "pivots" LAPACK's row interchanges. `ops.sampling` makes the arrays.
+    diagonal away from zero, "pivots" LAPACK's row interchanges, "sorted" any numbers in order along the last axis.
+    `ops.sampling` makes the arrays.
     """
 
     core_shapes: tuple[tuple[int, ...], ...]

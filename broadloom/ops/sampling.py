@@ -38,7 +38,7 @@ def operands(
     for i, (core, dtype) in enumerate(zip(sample.core_shapes, operand_dtypes(sample, dtypes), strict=True)):
         shape = (*loops[i % len(loops)], *core)
         if i in sample.domains:
-            arrays.append(_in_domain(*sample.domains[i], shape, dtype, rng))
+            arrays.append(_in_domain(*sample.domains[i], shape, dtype, rng, edges))
         else:
             arrays.append(numbers(shape, dtype, rng, low=sample.low, high=sample.high, edges=edges))
     return tuple(arrays)
@@ -115,8 +115,12 @@ def _reals(
     return np.asarray(rng.uniform(bottom, top, shape)).astype(dtype)
 
 
-def _in_domain(domain: Domain, n: int, shape: Shape, dtype: DType, rng: np.random.Generator) -> Array:
+def _in_domain(domain: Domain, n: int, shape: Shape, dtype: DType, rng: np.random.Generator, edges: bool) -> Array:
     """Values of a named kind; see `Sample.domains`."""
+    if domain == "sorted":
+        values = numbers(shape, dtype, rng, edges=edges)
+        keys = values.astype(np.float32) if dtype.name == "bfloat16" else values  # which has no order in NumPy
+        return np.take_along_axis(values, np.argsort(keys, axis=-1, stable=True), -1)
     if domain == "index":
         return np.asarray(rng.integers(0 if dtype.kind == "u" else -n, max(n, 1), shape)).astype(dtype.numpy)
     if domain == "pivots":

@@ -22,6 +22,7 @@ from broadloom.ops import (
     pointwise,
     reductions,
     scans,
+    sorting,
     views,
 )
 from broadloom.ops.record import Op
@@ -30,6 +31,7 @@ FAMILIES: tuple[tuple[Op, ...], ...] = (
     pointwise.OPS,
     reductions.OPS,
     scans.OPS,
+    sorting.OPS,
     creation.OPS,
     views.OPS,
     movement.OPS,

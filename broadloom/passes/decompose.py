@@ -190,6 +190,41 @@ def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
 
 _NARROW = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}
 
+
+# ---- sorting ------------------------------------------------------------------------------------------------------
+
+
+def _sort(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
+    (x,) = operands
+    if b.type_of(x).dtype.kind != "c":
+        return None
+    order = _argsort(b, operands, attrs)
+    assert order is not None
+    return _call(b, "take_along_axis", x, order, axis=attrs["axis"])
+
+
+def _argsort(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
+    """Complex numbers by three stable sorts: by imaginary part, by real part, by which parts are nan."""
+    (x,) = operands
+    dtype, axis = b.type_of(x).dtype, attrs["axis"]
+    if dtype.kind != "c":
+        return None
+    zero, keys = _scalar(b, 0, dtype.real), []
+    nans: list[ValueId] = []
+    for part in ("imag", "real"):
+        value = _call(b, part, x)
+        nan = _call(b, "isnan", value)
+        keys.append(_call(b, "where", nan, zero, value))
+        nans.append(_cast(b, nan, dtypes.uint8))
+    twice = _call(b, "add", nans[1], nans[1])
+    keys.append(_call(b, "add", twice, nans[0]))
+    order = _call(b, "argsort", keys[0], **attrs)
+    for key in keys[1:]:
+        further = _call(b, "argsort", _call(b, "take_along_axis", key, order, axis=axis), **attrs)
+        order = _call(b, "take_along_axis", order, further, axis=axis)
+    return order
+
+
 DECOMPOSITIONS: dict[str, Decomposition] = {
     "mean": _mean,
     "var": _var,
@@ -204,4 +239,6 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
         name: _widened(name)
         for name in ("cholesky", "qr", "qr_raw", "svd", "svdvals", "eigh", "eigvalsh", "eig", "eigvals")
     },
+    "sort": _sort,
+    "argsort": _argsort,
 }

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broadloom.fusion.lowerings import contraction, decompositions, indexing, linalg, movement, reductions, views
+from broadloom.fusion.lowerings import (
+    contraction,
+    decompositions,
+    indexing,
+    linalg,
+    movement,
+    reductions,
+    sorting,
+    views,
+)
 from broadloom.fusion.lowerings.pointwise import lower_pointwise, lower_power
 from broadloom.ops.record import Trait
 from broadloom.ops.table import OPS
@@ -40,6 +49,8 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     "scatter": indexing.lower_scatter,
     **dict.fromkeys(("matmul", "matvec", "vecmat", "vecdot"), contraction.lower_contraction),
     "outer": contraction.lower_outer,
+    **dict.fromkeys(("sort", "argsort"), sorting.lower_sort),
+    "searchsorted": sorting.lower_searchsorted,
     "lu_factor": linalg.lower_lu_factor,
     "lu_solve": linalg.lower_lu_solve,
     "cholesky": linalg.lower_cholesky,
