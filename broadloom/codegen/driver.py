@@ -179,11 +179,11 @@ class _Run:
         workspace = self._allocate()
         externs = extern.new_emitter(b, self.indexer, self.ctx, self.out_of_memory)
         for number, step in enumerate(self.program.steps):
-            if number in self.launches:
-                self._launch_template(self.launches[number], step.site)
-                fallible = step.site >= 0
-            elif isinstance(step, Extern):
-                externs.emit(step, self.bases, self.buffers)
+            if isinstance(step, Extern):
+                if number in self.launches:
+                    self._launch_template(self.launches[number], step.site)
+                else:
+                    externs.emit(step, self.bases, self.buffers)
                 fallible = step.site >= 0
             else:
                 self._launch(step, self.signatures[number])

@@ -17,7 +17,12 @@ from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Par
 from broadloom.records import dataclass
 
 RUN = 8  # elements sorted by insertion
-RADIX_FROM = {8: 64, 16: 256, 32: 1024, 64: 4096}  # elements from which on a radix sort of keys of so many bits is faster
+RADIX_FROM = {
+    8: 64,
+    16: 256,
+    32: 1024,
+    64: 4096,
+}  # elements from which on a radix sort of keys of so many bits is faster
 
 
 def key_sort(module: ModuleBuilder, bits: int, placed: bool) -> Function:

@@ -348,5 +348,3 @@ def _between(
     result = apply(r, np.add, low, apply(r, np.multiply, difference, gamma))
     other = apply(r, np.subtract, high, apply(r, np.multiply, difference, rest))
     return call(r, "where", upper, cast(r, other, result.dtype), result)
-
-

@@ -160,7 +160,8 @@ def _interpolated(
     x0, x1 = take(r, xp, left), take(r, xp, right)
     y0, y1 = take(r, fp, left), take(r, fp, right)
     if d.kind == "c":
-        line = call(r, "complex", *(_line(r, x, x0, x1, *(call(r, p, y) for y in (y0, y1)), True) for p in PARTS))
+        parts = [_line(r, x, x0, x1, call(r, p, y0), call(r, p, y1), True) for p in ("real", "imag")]
+        line = call(r, "complex", *parts)
     else:
         line = _line(r, x, x0, x1, y0, y1, False)
     nan = call(r, "isnan", x)
@@ -168,9 +169,6 @@ def _interpolated(
     at_left, at_top = call(r, "equal", x, x0), call(r, "equal", x, top)
     exact = [(at_top, shapes.expand(r, _at(r, fp, n - 1), x.shape)), (at_left, y0)]
     return _picked(r, [(nan, itself), (outside_low, low), (outside_high, high), *exact], line)
-
-
-PARTS = ("real", "imag")
 
 
 def _line(

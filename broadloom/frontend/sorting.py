@@ -203,5 +203,3 @@ def argsort(
     """`argsort` of the Array API."""
     a = as_array(r, x)
     return call(r, "argsort", a, axis=shapes.axis_from_end(axis, a.ndim), descending=bool(descending))
-
-

@@ -25,7 +25,7 @@ SHAPES = ((3, 70_001), (70_001, 3), (1, 200_003), (200_003, 1), (517, 431))
 LARGEST = 2_000_000  # elements
 SHARED = [
     *(op.name for op in OPS.values() if op.has(Trait.REDUCTION) or op.has(Trait.SCAN)),
-    "exp", "multiply", "divide", "where", "take", "scatter", "roll", "flip",
+    "exp", "multiply", "divide", "where", "take", "scatter", "roll", "flip", "sort", "argsort",
 ]  # fmt: skip
 
 

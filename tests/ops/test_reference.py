@@ -4,6 +4,7 @@ The oracles know nothing of loop dims or negative axes' depth: they take one exa
 to its signature: the result is the stack of the examples' results.
 """
 
+import bisect
 import warnings
 from fractions import Fraction
 
@@ -20,6 +21,25 @@ from broadloom.ops.record import Trait
 from broadloom.ops.sampling import LOOP_SHAPES, operands
 from broadloom.ops.table import OPS
 from tests.ops.comparing import assert_same, reorders
+
+
+def rank(value):
+    """What Python sorts by: nan behind all numbers, complex ones by real part, then imaginary part."""
+    parts = [float(p) for p in (np.real(value), np.imag(value))] if np.iscomplexobj(value) else [value.item()]
+    return (*(p != p for p in parts), *(0 if p != p else p for p in parts))
+
+
+def argsort(x, axis, descending):
+    def order(row):
+        return np.array(sorted(range(len(row)), key=lambda i: rank(row[i]), reverse=descending), np.int64)
+
+    return np.apply_along_axis(order, axis, x) if x.size else np.empty(x.shape, np.int64)
+
+
+def searchsorted(a, v, side):
+    find = bisect.bisect_left if side == "left" else bisect.bisect_right
+    return np.int64(find([rank(e) for e in a], rank(v)))
+
 
 NUMPY_NAMES = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
@@ -207,6 +227,9 @@ ORACLES = {
     "take_along_axis": take_along_axis,
     "gather": gather,
     "scatter": scatter,
+    "sort": lambda x, axis, descending: np.take_along_axis(x, argsort(x, axis, descending), axis),
+    "argsort": lambda x, axis, descending: argsort(x, axis, descending),
+    "searchsorted": searchsorted,
     "matmul": np.matmul,
     "matvec": lambda x, y: x @ y,
     "vecmat": lambda x, y: np.conj(x) @ y if x.dtype.kind == "c" else x @ y,

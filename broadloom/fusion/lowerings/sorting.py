@@ -80,4 +80,3 @@ def _broadcast(layout: Layout, loop: Sequence[Size], core: int) -> Layout:
         if layout.shape[axis] != 1 or loop[skipped + axis] == 1:
             strides[skipped + axis] = layout.strides[axis]
     return Layout((*loop, *layout.shape[lead:]), (*strides, *layout.strides[lead:]), layout.offset)
-
