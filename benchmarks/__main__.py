@@ -10,13 +10,14 @@ import dataclasses
 import json
 import platform
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import first_call, peers, timing
+from benchmarks import eager, first_call, peers, timing
 from benchmarks.targets import FirstCall, Target, targets
 from benchmarks.timing import Time
 from benchmarks.workloads import WORKLOADS, Workload
@@ -99,6 +100,18 @@ def show_first_calls(console: Console) -> list[FirstCall]:
     return found
 
 
+def show_eager(console: Console, budget: float) -> dict[str, Mapping[str, Time]]:
+    table = Table(title="A call at once on 10 elements, the least of all times")
+    for column in ("function", "numpy", "broadloom"):
+        table.add_column(column, justify="left" if column == "function" else "right")
+    with console.status("calls at once"):
+        found = eager.measure(budget)
+    for name, times in found.items():
+        table.add_row(name, *(show_time(times[who].least) for who in ("numpy", "broadloom")))
+    console.print(table)
+    return found
+
+
 def show_targets(console: Console, promised: list[Target]) -> None:
     table = Table(title="Promises")
     for column, side in (("what", "left"), ("promised", "right"), ("measured", "right"), ("kept", "left")):
@@ -134,7 +147,8 @@ def main() -> None:
                 results[workload.name] = run_workload(workload, names, options.budget)
     show_workloads(console, results, names)
     first_calls = [] if options.only else show_first_calls(console)
-    promised = list(targets(results, first_calls))
+    at_once = {} if options.only else show_eager(console, options.budget / 5)
+    promised = list(targets(results, first_calls, at_once))
     show_targets(console, promised)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")

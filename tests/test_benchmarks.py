@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import first_call, timing
+from benchmarks import eager, first_call, timing
 from benchmarks.__main__ import close
 from benchmarks.targets import FirstCall, targets
 from benchmarks.timing import Time
@@ -39,18 +39,27 @@ def test_promises_are_judged_by_what_was_measured() -> None:
         FirstCall("mixed", 2000, *[{"numpy": 1.0, "import": 1.0, "first": 2.5}] * 2),
     ]
     times = {"black-scholes": {"numpy": Time(1, 0.3, 0.3), "broadloom": Time(1, 0.1, 0.1)}, "tiny": {"broadloom": "no"}}
-    found = {t.what: (round(t.measured, 6), t.holds) for t in targets(times, first)}
+    at_once = {"add(x, x)": {"numpy": Time(1, 5e-7, 4e-7), "broadloom": Time(1, 2e-6, 1.7e-6)}}
+    found = {t.what: (round(t.measured, 6), t.holds) for t in targets(times, first, at_once)}
     assert found == {
+        "bl.add on 10 elements, beyond twice np.add": (0.9, True),
         "import broadloom, NumPy's import included": (200, True),
         "first call of 10 ops (mixed)": (50, True),
         "first call of 1000 ops (mixed)": (1, True),
         "2000 ops against 1000 (mixed)": (2.5, False),
         "black-scholes, NumPy's time over ours": (3, False),
     }
-    assert list(targets({}, [])) == []
+    assert list(targets({}, [], {})) == []
 
 
 def test_steady_measures_every_call() -> None:
     calls = {"a": lambda: sum(range(10)), "b": lambda: None}
     times = timing.steady(calls, 0.001)
     assert set(times) == {"a", "b"} and all(len(t) >= 3 and min(t) > 0 for t in times.values())
+
+
+def test_calls_at_once_give_what_numpy_gives() -> None:
+    for theirs, ours in eager.CALLS.values():
+        np.testing.assert_array_equal(np.asarray(ours()), theirs())
+    times = eager.measure(0.001)
+    assert set(times) == set(eager.CALLS) and all(t.least > 0 for pair in times.values() for t in pair.values())

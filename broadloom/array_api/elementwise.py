@@ -131,7 +131,12 @@ def exp(x: Any, /) -> Any:
 
 def expm1(x: Any, /) -> Any:
     """e to the power of `x`, less 1, exact for small `x`."""
-    return call(np.expm1, x)
+    result = call(np.expm1, x)
+    if not call(np.iscomplexobj, x):
+        return result
+    # NumPy multiplies infinity by zero here; and the standard has 0 where the real part is -0
+    beyond = call(np.subtract, call(np.exp, x), 1)
+    return call(np.where, call(np.isfinite, x), call(np.add, result, complex(0.0, -0.0)), beyond)
 
 
 def floor(x: Any, /) -> Any:

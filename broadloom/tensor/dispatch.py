@@ -171,6 +171,8 @@ def unwrap(x: Any) -> Any:
     kind = type(x)
     if kind in _PLAIN:
         return x
+    if kind is slice and type(x.start) in _PLAIN and type(x.stop) in _PLAIN and type(x.step) in _PLAIN:
+        return x
     return over(x, lambda t: data_of(t) if isinstance(t, Tensor) else t)
 
 

@@ -321,3 +321,17 @@ def test_batched(run: Any) -> None:
     expected = np.stack([run(T(x)).numpy() for x in batch])
     np.testing.assert_allclose(bl.vmap(run)(batch), expected, rtol=1e-15)
     same(bl.vmap(run)(T(batch)), bl.vmap(run)(batch))
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_expm1_of_complex_numbers_at_the_ends(dtype: type) -> None:
+    inf, nan = np.inf, np.nan
+    given = [-0.0, complex(-0.0, -0.0), inf, complex(inf, inf), complex(nan, 0), 1e-9j, complex(-inf, nan)]
+    expected = [0.0, complex(0.0, -0.0), inf, complex(inf, nan), complex(nan, 0), 1e-9j, -1]
+    z, e = bl.expm1(T(np.array(given, dtype))).numpy(), np.array(expected, dtype)
+    np.testing.assert_allclose(z.real, e.real, atol=1e-17)
+    np.testing.assert_allclose(z.imag, e.imag, atol=1e-17)
+    np.testing.assert_array_equal(np.signbit(z.imag[:3]), np.signbit(e.imag[:3]))
+    assert not np.signbit(z.real[:3]).any()
+    assert bl.expm1(T(0.5)) == np.expm1(0.5)
