@@ -67,9 +67,9 @@ from broadloom.array_api.statistics import (
 )
 from broadloom.array_api.info import API_VERSION as __array_api_version__, __array_namespace_info__
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
+from broadloom.compiler.mapping import vmap
 from broadloom.compiler.report import CompileReport
 from broadloom.tensor.dispatch import Tensor
-from broadloom.transforms.vmap import vmap
 
 __all__ = [  # noqa: RUF022
     "CompileReport", "Compiled", "Tensor", "__array_api_version__", "__array_namespace_info__", "abs", "absolute",

@@ -46,10 +46,12 @@ from broadloom.frontend.table import ATTRIBUTES
 from broadloom.frontend.table import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr
+from broadloom.tensor.dispatch import Tensor
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
 MISSING = object()
+TENSOR_METHODS = frozenset({"numpy", "to_device", "__array_namespace__"})
 
 
 def get_attribute(c: Context, v: Value, name: str) -> Value:
@@ -117,7 +119,7 @@ def python_type(v: Value) -> type | None:
     """`type(v)` where it is known."""
     match v:
         case ArrayHandle():
-            return v.dtype.numpy.type if v.numpy_scalar else np.ndarray
+            return v.dtype.numpy.type if v.numpy_scalar else Tensor if v.tensor else np.ndarray
         case TupleValue() | InstanceValue():
             return v.type
         case ListValue():
@@ -148,9 +150,13 @@ def _of_array(c: Context, x: ArrayHandle, name: str) -> Value:
         return frontend(c, f"array.{name}", ATTRIBUTES[name], [x], {})
     if name == "__class__":
         return ObjectValue(python_type(x))
-    if not hasattr(np.generic if x.numpy_scalar else np.ndarray, name):
+    if not hasattr(python_type(x), name):
         return Marker.UNBOUND
-    if name in ARRAY_METHODS or callable(inspect.getattr_static(np.ndarray, name, None)):
+    if (
+        name in ARRAY_METHODS
+        or (x.tensor and name in TENSOR_METHODS)
+        or callable(inspect.getattr_static(np.ndarray, name, None))
+    ):
         return NativeMethod(x, name)
     c.refuse(
         Code.UNSUPPORTED_NUMPY,

@@ -16,7 +16,7 @@ import numpy as np
 from broadloom.capture import numbers
 from broadloom.capture.breaks import Code
 from broadloom.capture.context import MAX_CALLS, Context, Scalar
-from broadloom.capture.inputs import realise
+from broadloom.capture.inputs import as_tensor, realise
 from broadloom.capture.values import (
     DictValue,
     InstanceValue,
@@ -29,7 +29,8 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.errors import DTypeError, ShapeError, VerifyError
+from broadloom.errors import DTypeError, ShapeError, TransformError, VerifyError
+from broadloom.frontend.selection import Selection
 from broadloom.frontend.unsupported import DependsOnData, Unsupported
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
@@ -102,7 +103,7 @@ def describe(v: Value) -> str:
         case ObjectValue(object=x):
             return f"{type(x).__name__} {getattr(x, '__name__', '')}".strip()
         case ArrayHandle():
-            return "NumPy scalar" if v.numpy_scalar else "numpy.ndarray"
+            return "NumPy scalar" if v.numpy_scalar else "Tensor" if v.tensor else "numpy.ndarray"
         case Number():
             return {"f": "float", "c": "complex", "i": "int"}[v.kind]
         case Expr():
@@ -124,17 +125,23 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     outs = [outward(c, a) for a in args]
     kwargs = {k: v for k, v in kwargs.items() if not _not_given(c, v)}
     named = {k: outward(c, a) for k, a in kwargs.items()}
+    tensors = c.makes_tensors or _any_tensor(outs) or _any_tensor(list(named.values()))
     try:
         result = entry(c.recorder, *outs, **named)
+        if tensors:
+            return inward(_tensors(c, result))
         if c.scalars and isinstance(result, ArrayHandle) and result.numpy_scalar:
             _follow_scalar(c, entry, outs, named, result)
         return inward(result)
+    except TransformError as error:
+        c.raises(name, str(error))
     except (*REFUSALS, TypeError) as error:  # TypeError: a symbolic int stands where only an int can
         first = error
     fixed = [_constants(c, realise(c, a)) for a in args], {k: _constants(c, realise(c, a)) for k, a in kwargs.items()}
     if fixed != (outs, named):
         try:
-            return inward(entry(c.recorder, *fixed[0], **fixed[1]))
+            result = entry(c.recorder, *fixed[0], **fixed[1])
+            return inward(_tensors(c, result) if tensors else result)
         except REFUSALS as error:
             first = error
     if isinstance(first, TypeError) and not isinstance(first, DTypeError):
@@ -145,6 +152,26 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
         first.what if first.got is None else f"{first.what}; got {first.got}",
         first.remedy or "call it outside the compiled function",
     )
+
+
+def _any_tensor(x: Any) -> bool:
+    """Whether there is a tensor among arguments, at any depth."""
+    if isinstance(x, ArrayHandle):
+        return not isinstance(x, Selection) and x.tensor
+    return isinstance(x, list | tuple) and any(map(_any_tensor, x))
+
+
+def _tensors(c: Context, result: Any) -> Any:
+    """A result with its arrays as tensors, of which those without axes stand for NumPy's scalars."""
+    if isinstance(result, tuple):
+        return tuple.__new__(type(result), (_tensors(c, r) for r in result))
+    if isinstance(result, list):
+        return [_tensors(c, r) for r in result]
+    if isinstance(result, np.generic | np.ndarray) or result is None:
+        return result if result is None else as_tensor(c.recorder.constant(np.asarray(result)))
+    if not isinstance(result, ArrayHandle) or isinstance(result, Selection) or result.tensor:
+        return result
+    return as_tensor(c.recorder.copy(result) if result.numpy_scalar else result)
 
 
 def _not_given(c: Context, v: Value) -> bool:

@@ -22,6 +22,7 @@ from broadloom.capture.containers import is_constant
 from broadloom.capture.context import MAX_DEPTH, Context
 from broadloom.capture.guards import LengthGuard
 from broadloom.capture.inputs import realise
+from broadloom.capture.mapped import call_mapped, make_mapped
 from broadloom.capture.methods import call_method, unknown_call
 from broadloom.capture.sources import Attribute
 from broadloom.capture.values import (
@@ -29,6 +30,7 @@ from broadloom.capture.values import (
     FunctionValue,
     InstanceValue,
     Lazy,
+    MappedValue,
     Marker,
     MethodValue,
     NativeMethod,
@@ -40,6 +42,8 @@ from broadloom.capture.values import (
 from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
+from broadloom.tensor import dispatch
+from broadloom.transforms.vmap import mapped
 
 RANDOM_MODULES = ("numpy.random", "random", "secrets", "uuid")
 CLOCK_MODULES = ("time", "datetime")
@@ -65,6 +69,8 @@ def call(c: Context, function: Value, args: list[Value], kwargs: dict[str, Value
             return _call_object(c, function, x, args, kwargs)
         case InstanceValue():
             return _call_instance(c, function, args, kwargs)
+        case MappedValue():
+            return call_mapped(c, function, args, kwargs)
         case Marker.NO_EXIT:
             return None
     c.raises(f"{describe(function)}(...)", f"TypeError: {describe(function)} object is not callable")
@@ -154,6 +160,10 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
         builtin = entry = None
     if builtin is not None:
         return _call_builtin(c, x, builtin, args, kwargs)
+    if x is dispatch.call and args:
+        return _through_the_door(c, args, kwargs)
+    if x is mapped and args:
+        return make_mapped(c, *args, **kwargs)
     if entry is not None:
         return frontend(c, entry.name, entry, args, kwargs)
     if isinstance(x, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
@@ -161,6 +171,12 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
     if isinstance(x, type):
         return _instantiate(c, v, x, args, kwargs)
     _refuse_object(c, v, x)
+
+
+def _through_the_door(c: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A function of this package: whatever it is given, its arrays are tensors."""
+    with c.tensors():
+        return call(c, args[0], args[1:], kwargs)
 
 
 def _call_builtin(c: Context, x: Any, entry: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -24,9 +24,9 @@ from broadloom.capture.context import ArrayInput, Context, Policy
 from broadloom.capture.evaluator import run_function
 from broadloom.capture.guards import DisjointGuard, Guard, ShapeGuard, overlaps_itself
 from broadloom.capture.inputs import array_guard, stride_guards
-from broadloom.capture.recipe import Recipe
+from broadloom.capture.recipe import Counted, Recipe
 from broadloom.capture.result import collect, recipe_of
-from broadloom.capture.sources import Argument, Cell, Frame, Source
+from broadloom.capture.sources import Argument, Attribute, Cell, Frame, Source
 from broadloom.capture.values import CellValue, FunctionValue, Lazy, Marker, Namespace, Value
 from broadloom.errors import Location
 from broadloom.graph.ir import Graph
@@ -104,11 +104,15 @@ def _captured(c: Context, function: FunctionType, frame: Frame) -> Captured:
     except RecursionError:
         c.refuse(Code.TOO_LONG, function.__name__, "calls nest too deep", "replace recursion by a loop")
     handles = collect(c, result)
-    c.recorder.settle(handles)
-    recorded = c.recorder.finish(handles)
+    c.root.settle(handles)
+    recorded = c.root.finish(handles)
     written = {w.input for w in recorded.graph.writes}
     guards = _finish_guards(c, written)
     recipe = recipe_of(c, result, handles, recorded.places)
+    arrays = {c.arguments[k] for k in written}
+    tensors = tuple(s for s in c.tensor_inputs.values() if Attribute(s, "_array") in arrays)
+    if tensors:
+        recipe = Counted(recipe, tensors)
     return Captured(recorded.graph, guards, tuple(c.arguments), recipe, tuple(c.symbols.items()), dict(c.observed))
 
 
@@ -152,7 +156,7 @@ def _finish_guards(c: Context, written: set[int]) -> tuple[Guard, ...]:
     changed = [a for a in arrays if c.arguments.index(a.source) in written]
     for a in arrays:
         c.guards[a.place] = array_guard(a, a in changed)
-    pinned = {c.arguments[k] for k in c.recorder.pinned}
+    pinned = {c.arguments[k] for k in c.root.pinned}
     for a in arrays:
         if a.source in pinned:
             c.guards.extend(stride_guards(a))

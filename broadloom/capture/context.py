@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache
 from types import CodeType, MappingProxyType
@@ -23,11 +24,13 @@ import numpy as np
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
 from broadloom.capture.layouts import GuardingRecorder
-from broadloom.capture.sources import Attribute, Item, Source
+from broadloom.capture.sources import Attribute, Item, Source, is_installed
 from broadloom.errors import Location
-from broadloom.graph.storage import ArrayHandle
+from broadloom.frontend.selection import Selection
+from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
+from broadloom.transforms.level import Level
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
 MAX_STEPS = 1_000_000
@@ -101,7 +104,11 @@ class Context:
         self._call = call
         self.run = run
         self.env = ShapeEnv()
-        self.recorder = GuardingRecorder(name, self)
+        self.root = GuardingRecorder(name, self)  # of the whole program
+        self.recorder: Recorder = self.root  # of the program that is followed now: one example, in a mapped function
+        self.levels: list[Level] = []
+        self.tensor_inputs: dict[ArrayHandle, Source] = {}  # handles of tensors that existed before, and where they are
+        self.makes_tensors = False  # a function of this package is called: its results are tensors
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input
         self.symbols: dict[Symbol, Source] = {}
@@ -159,11 +166,50 @@ class Context:
         """As `call`, with the arguments as a list and a dict."""
         return self._call(self, function, args, kwargs)
 
+    # ---- mapped functions ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def within(self, level: Level) -> Iterator[None]:
+        """What is followed inside the block is the program of one example of `level`."""
+        around = self.recorder
+        self.levels.append(level)
+        self.recorder, level.recorder.location = level.recorder, self._location
+        yield  # not in a `finally`: whatever leaves the block ends the capture
+        self.levels.pop()
+        self.recorder = around
+
+    @contextmanager
+    def tensors(self) -> Iterator[None]:
+        """Arrays that come of calls inside the block are tensors."""
+        before, self.makes_tensors = self.makes_tensors, True
+        yield
+        self.makes_tensors = before
+
+    def here(self, x: ArrayHandle) -> ArrayHandle:
+        """An array as the program that is followed now sees it: what belongs to a program around is lifted."""
+        if isinstance(x, Selection):
+            full, mask = self.here(x.full), self.here(x.mask)
+            return x if full is x.full and mask is x.mask else Selection(full, mask)
+        if x.storage.owner is self.recorder:
+            return x
+        owners = [self.root, *(level.recorder for level in self.levels)]
+        if x.storage.owner not in owners:
+            self.refuse(
+                Code.RESULT,
+                "a value of one example",
+                "it left its mapped function otherwise than as a result",
+                "return it from the mapped function",
+            )
+        name = next((str(a.source) for a in self.arrays.values() if a.handle is x), "an array made outside")
+        for level in self.levels[owners.index(x.storage.owner) :]:
+            x = level.lift(x, name)
+        return x
+
     # ---- guards and symbols -------------------------------------------------------------------------------------
 
     def guard(self, guard: Guard) -> None:
-        """Add a guard, once."""
-        if guard not in self._known_guards:
+        """Add a guard, once; none is needed for what this package's own modules hold."""
+        if guard not in self._known_guards and not is_installed(getattr(guard, "source", None)):
             self._known_guards.add(guard)
             self.guards.append(replace(guard, location=self._location))
             if len(self.guards) > MAX_GUARDS or len(self.arguments) > MAX_INPUTS:

@@ -15,6 +15,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from broadloom.capture.values import (
     InstanceValue,
     Lazy,
     ListValue,
+    MappedValue,
     MethodValue,
     Namespace,
     Number,
@@ -60,10 +62,14 @@ from broadloom.capture.values import (
 from broadloom.errors import DTypeError
 from broadloom.frontend.table import REFUSED, entry_of
 from broadloom.graph.ir import TensorType
-from broadloom.graph.storage import WeakScalar
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Size, Symbol
+from broadloom.tensor import dispatch
+from broadloom.tensor.dispatch import Tensor
+from broadloom.transforms.vmap import Vmapped, mapped
 
 LOWEST = -(2**62)  # of strides
+INTRINSICS = (dispatch.call, mapped)  # functions of this package that are known, not followed
 CONSTANTS = (type(None), bool, str, bytes, type(Ellipsis))
 IDENTIFIED = (
     types.ModuleType,
@@ -87,11 +93,15 @@ CONSTANT_MODULES = frozenset({"math", "cmath", "numpy", "scipy.constants", "sys"
 
 def realise(c: Context, value: Value) -> Value:
     """The value behind a `Lazy`; any other value as it is."""
-    if not isinstance(value, Lazy):
-        return value
-    if value.source not in c.realised:
-        c.realised[value.source] = _look(c, value.source, value.object)
-    return c.realised[value.source]
+    if isinstance(value, Lazy):
+        if value.source not in c.realised:
+            c.realised[value.source] = _look(c, value.source, value.object)
+        value = c.realised[value.source]
+    if isinstance(value, ArrayHandle):
+        return c.here(value)
+    if isinstance(value, Number) and value.weak.handle.storage.owner is not c.recorder:
+        return replace(value, weak=WeakScalar(c.here(value.weak.handle), value.weak.kind))
+    return value
 
 
 def is_a(x: Any, kinds: Any) -> bool:
@@ -147,7 +157,7 @@ def _int(c: Context, source: Source, x: int) -> Value:
     c.guard(CompareGuard(source, "<=", LARGEST_INT, True))
     symbol = c.symbol(source, x, lo)
     c.ints.add(symbol)
-    c.recorder.size_input(c.input_name(source), symbol)
+    c.root.size_input(c.input_name(source), symbol)
     c.arguments.append(source)
     return symbol
 
@@ -158,7 +168,7 @@ def _number(c: Context, source: Source, x: float | complex) -> Value:
         return x
     complex_ = type(x) is complex
     c.guard(FloatGuard(source, complex_))
-    handle = c.recorder.scalar_input(c.input_name(source), dtypes.complex128 if complex_ else dtypes.float64)
+    handle = c.root.scalar_input(c.input_name(source), dtypes.complex128 if complex_ else dtypes.float64)
     c.arguments.append(source)
     return Number(WeakScalar(handle, "c" if complex_ else "f"), x, source)
 
@@ -178,7 +188,7 @@ def _numpy_scalar(c: Context, source: Source, x: np.generic) -> Value:
     except DTypeError:
         c.refuse(Code.ARRAY_KIND, str(source), f"a NumPy scalar of dtype {x.dtype}", "pass a number of a plain dtype")
     c.guard(TypeGuard(source, type(x)))
-    handle = c.recorder.scalar_input(c.input_name(source), dtype)
+    handle = c.root.scalar_input(c.input_name(source), dtype)
     handle.numpy_scalar = True
     c.scalars[handle] = Scalar(x, ((source, x),))
     c.arguments.append(source)
@@ -203,7 +213,7 @@ def _array(c: Context, source: Source, x: np.ndarray[Any, Any]) -> Value:
         c.refuse(Code.ARRAY_KIND, str(source), "strides that are no whole number of elements", "pass a copy")
     place = c.reserve_guard()
     shape, sizes = _sizes(c, source, x)
-    handle = c.recorder.input(
+    handle = c.root.input(
         c.input_name(source),
         TensorType(dtype, shape),
         _strides(c, source, x),
@@ -281,6 +291,30 @@ def _set(c: Context, source: Source, x: set[Any] | frozenset[Any]) -> Value:
     return SetValue(set(x), type(x) is frozenset, source)
 
 
+def _tensor(c: Context, source: Source, x: Tensor) -> Value:
+    c.guard(TypeGuard(source, Tensor))
+    handle = as_tensor(_array(c, Attribute(source, "_array"), x._array))
+    c.tensor_inputs[handle] = source
+    return handle
+
+
+def as_tensor(x: ArrayHandle) -> ArrayHandle:
+    """The tensor that shares the memory of an array."""
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True)
+
+
+def _vmapped(c: Context, source: Source, x: Vmapped) -> Value:
+    c.guard(TypeGuard(source, Vmapped))
+    place = Attribute(source, "mapping")
+    axes = x.mapping.in_axes, x.mapping.out_axes
+    if all(type(a) in (int, type(None)) for a in axes):
+        for name in ("in_axes", "out_axes", "axis_size", "randomness"):
+            c.guard(ConstantGuard(Attribute(place, name), getattr(x.mapping, name)))
+    else:
+        c.guard(IdentityGuard(place, x.mapping))
+    return MappedValue(Lazy(Attribute(source, "function"), x.function), x.mapping, source)
+
+
 def _slice(c: Context, source: Source, x: slice) -> Value:
     c.guard(TypeGuard(source, slice))
     start, stop, step = (Lazy(Attribute(source, name), getattr(x, name)) for name in ("start", "stop", "step"))
@@ -295,7 +329,7 @@ def _range(c: Context, source: Source, x: range) -> Value:
 
 
 def _function(c: Context, source: Source, x: types.FunctionType) -> Value:
-    if x in REFUSED or entry_of(x) is not None:  # np.eye and its kin are plain Python functions
+    if x in INTRINSICS or x in REFUSED or entry_of(x) is not None:  # np.eye and its kin are plain Python functions
         c.guard(IdentityGuard(source, x))
         return ObjectValue(x, source)
     c.guard(TypeGuard(source, types.FunctionType))
@@ -354,4 +388,6 @@ _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {
     types.FunctionType: _function,
     types.MethodType: _method,
     functools.partial: _partial,
+    Tensor: _tensor,
+    Vmapped: _vmapped,
 }

@@ -9,18 +9,20 @@ called for real, on constants, as they have no effects.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
 from broadloom import dtypes
 from broadloom.capture import operators
-from broadloom.capture.attributes import python_type
+from broadloom.capture.attributes import TENSOR_METHODS, python_type
 from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import check_mutable, check_write, constant_key, entries, is_constant, lookup, plain
 from broadloom.capture.context import Context
 from broadloom.capture.inputs import realise
 from broadloom.capture.items import delete, iterate, length, store, subscript
+from broadloom.capture.sources import Module
 from broadloom.capture.values import (
     DictValue,
     InstanceValue,
@@ -91,6 +93,8 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
     found = _dunder(c, x, name, args)
     if found is not Marker.UNBOUND:
         return found
+    if x.tensor and name in TENSOR_METHODS:
+        return _tensor_method(c, x, name, args)
     if name == "item" and not args and not kwargs and x.ndim == 0:
         return _item(c, x)
     if name in ("tolist", "tobytes", "tofile", "dump", "dumps"):
@@ -106,6 +110,17 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
         "this method of arrays is not captured",
         "call it outside the compiled function",
     )
+
+
+def _tensor_method(c: Context, x: ArrayHandle, name: str, args: list[Value]) -> Value:
+    """What a tensor has beyond an ndarray."""
+    if name == "numpy":
+        return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample)
+    if name == "__array_namespace__":
+        return ObjectValue(sys.modules["broadloom"], Module("broadloom"))
+    if [plain(c, a) for a in args] != ["cpu"]:
+        c.raises("x.to_device", "ValueError: the one device is 'cpu'")
+    return x
 
 
 def _item(c: Context, x: ArrayHandle) -> Value:

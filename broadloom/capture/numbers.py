@@ -106,7 +106,7 @@ def _specialise(c: Context, term: Term) -> None:
 def handle(c: Context, v: Value, dtype: dtypes.DType = dtypes.float64) -> ArrayHandle:
     """A number as a 0-d value of the graph."""
     if isinstance(v, Number):
-        h = v.weak.handle
+        h = c.here(v.weak.handle)
     elif isinstance(v, Expr):
         h = c.recorder.size(v)
     else:

@@ -19,6 +19,7 @@ from broadloom.capture.sources import Frame, Source
 from broadloom.dtypes import DType
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, evaluate
+from broadloom.tensor import dispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,22 @@ class ViewOf(Recipe):
     base: Recipe
     views: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
     writeable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOf(Recipe):
+    """A tensor of the array that `base` makes; it shares the version of the tensor at `owner`, whose memory it sees."""
+
+    base: Recipe
+    owner: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Recipe):
+    """What `base` makes, after the tensors at `written` have counted a write."""
+
+    base: Recipe
+    written: tuple[Source, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +163,12 @@ class _Rebuild:
                 if not writeable and x.flags.writeable:
                     x.flags.writeable = False
                 return x
+            case TensorOf(base, owner):
+                return dispatch.made(self.make(base), None if owner is None else owner.fetch(self.frame)._version)
+            case Counted(base, written):
+                for source in written:
+                    source.fetch(self.frame)._version.count += 1
+                return self.make(base)
             case ConstantResult(value):
                 return value.copy() if isinstance(value, np.ndarray) else value
             case SizeResult(size):

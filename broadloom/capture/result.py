@@ -28,10 +28,11 @@ from broadloom.capture.recipe import (
     SetResult,
     SizeResult,
     SliceResult,
+    TensorOf,
     TupleResult,
     ViewOf,
 )
-from broadloom.capture.sources import Source
+from broadloom.capture.sources import Attribute, Source
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
@@ -71,7 +72,7 @@ def _walk(c: Context, v: Value, found: dict[ArrayHandle, None], inside: set[int]
         if any(call.indices for call in v.views):
             what, hint = "a view at an index known only at run time", "return a copy of it"
             c.refuse(Code.RESULT, "x[i]", what, hint)
-        if not any(a.handle is v for a in c.arrays.values()):
+        if not any(a.handle is v for a in c.arrays.values()) and v not in c.tensor_inputs:
             found[v] = None
         return
     if id(v) in inside:
@@ -132,7 +133,7 @@ class _Maker:
             return FromInput(source)
         match v:
             case ArrayHandle():
-                return self._array(v)
+                return self._tensor(v) if v.tensor and self.c.tensor_inputs else self._array(v)
             case Number():
                 return self._number(v)
             case TupleValue():
@@ -156,6 +157,18 @@ class _Maker:
         if place.kind == "input":
             return FromInput(self.c.arguments[place.index])
         return FromOutput(place.index, "python")
+
+    def _tensor(self, x: ArrayHandle) -> Recipe:
+        """A tensor. Where no argument was one, results are arrays, as the arguments are."""
+        known = self.c.tensor_inputs.get(x)
+        if known is not None:
+            return FromInput(known)
+        place = self.places[x]
+        if place.kind == "output":
+            return TensorOf(self._array(x))
+        array = self.c.arguments[place.index]
+        owner = next((s for s in self.c.tensor_inputs.values() if Attribute(s, "_array") == array), None)
+        return TensorOf(self._array(x), owner)
 
     def _array(self, x: ArrayHandle) -> Recipe:
         known = next((a for a in self.c.arrays.values() if a.handle is x), None)

@@ -235,6 +235,32 @@ class Module(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class Installed(Source):
+    """A name of one of this package's own modules, which nobody changes: what is found there needs no guard."""
+
+    module: str
+    name: str
+
+    def fetch(self, frame: Frame) -> Any:
+        try:
+            return sys.modules[self.module].__dict__[self.name]
+        except KeyError:
+            raise SourceMissing(self) from None
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+def is_installed(source: Source | None) -> bool:
+    """Whether a path begins in one of this package's own modules."""
+    while source is not None:
+        if isinstance(source, Installed):
+            return True
+        source = source.base
+    return False
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionGlobal(Source):
     """A global of an inlined function `of` that lives in another namespace than the compiled function."""
 

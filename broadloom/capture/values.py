@@ -17,9 +17,10 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from broadloom.capture.guards import Term
-from broadloom.capture.sources import FunctionGlobal, Global, Source
+from broadloom.capture.sources import FunctionGlobal, Global, Installed, Source
 from broadloom.graph.storage import WeakScalar
 from broadloom.records import dataclass
+from broadloom.transforms.vmap import Mapping as Mapped
 
 Value: TypeAlias = Any
 
@@ -137,6 +138,9 @@ class Namespace:
     function: Source | None = None
 
     def source(self, name: str) -> Source:
+        module = self.mapping.get("__name__")
+        if isinstance(module, str) and module.startswith("broadloom."):
+            return Installed(module, name)
         return Global(name) if self.function is None else FunctionGlobal(self.function, name)
 
 
@@ -178,6 +182,15 @@ class PartialValue:
     function: Value
     args: list[Value]
     kwargs: dict[str, Value]
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class MappedValue:
+    """A function mapped by `vmap`."""
+
+    function: Value
+    mapping: Mapped
     source: Source | None = None
 
 

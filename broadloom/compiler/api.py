@@ -21,12 +21,14 @@ from broadloom.capture.capture import capture
 from broadloom.capture.context import Policy
 from broadloom.compiler.build import Toolchain
 from broadloom.compiler.compiled import State
+from broadloom.compiler.mapping import caller
 from broadloom.compiler.report import CompileReport
 from broadloom.errors import OptionsError
 from broadloom.graph.ir import Graph
 from broadloom.graph.manager import Pass, Pipeline
 from broadloom.options import Options
 from broadloom.passes.table import default_pipeline
+from broadloom.transforms.vmap import Vmapped
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -149,6 +151,8 @@ def compile(
         )
     if isinstance(fn, Compiled):
         fn = fn.__wrapped__
+    if isinstance(fn, Vmapped):
+        fn = caller(fn)
     if isinstance(fn, MethodType):
         inner = compile(fn.__func__, dynamic=dynamic, fullgraph=fullgraph, backend=backend, mode=mode, options=options)
         return MethodType(inner, fn.__self__)

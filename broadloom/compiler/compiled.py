@@ -18,22 +18,17 @@ import warnings
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from broadloom import platform, trace
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
 from broadloom.capture.sources import Frame
 from broadloom.compiler.build import Stopwatch, Toolchain, build, object_store
-from broadloom.compiler.refusals import Refusals
+from broadloom.compiler.refusals import Refusals, kinds_of
 from broadloom.compiler.report import Compile, Journal, Recompile
 from broadloom.errors import Location, OptionsError
 from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
-
-MAX_ITEMS, MAX_NESTING = 64, 4  # how far kinds look into arguments
-_plain_types = (int, float, complex, str, bytes, bool, type(None))
 
 
 class State(platform.LockOwner):
@@ -65,7 +60,7 @@ class State(platform.LockOwner):
 
     def _found(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EntrySpec | None:
         """A specialisation that fits: another thread may have added it while this one waited for the lock."""
-        kinds = _kinds(args, kwargs)
+        kinds = kinds_of(args, kwargs)
         reason = self.refusals.reason(frame, kinds)
         if reason is not None:
             self.journal.skips[reason] += 1
@@ -210,18 +205,3 @@ def _release_elements(microseconds: float) -> int:
 def _location(function: FunctionType) -> Location:
     code = function.__code__
     return Location(code.co_filename, code.co_firstlineno, code.co_qualname)
-
-
-def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """What a refusal is remembered by: dtypes and ranks of arrays, values of plain constants, types of the rest."""
-
-    def kind(x: Any, depth: int = 0) -> object:
-        if isinstance(x, np.ndarray):
-            return np.ndarray, x.dtype, x.ndim
-        if type(x) in (tuple, list) and len(x) <= MAX_ITEMS and depth < MAX_NESTING:
-            return type(x), tuple(kind(e, depth + 1) for e in x)
-        if type(x) in _plain_types and not isinstance(x, float | complex):
-            return type(x), x
-        return type(x)
-
-    return tuple(map(kind, args)), tuple((k, kind(v)) for k, v in sorted(kwargs.items()))

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import field
+from typing import Any
+
+import numpy as np
 
 from broadloom.capture.breaks import CaptureBreak, Code
 from broadloom.capture.guards import Guard
 from broadloom.capture.sources import Frame
 from broadloom.records import dataclass
+from broadloom.tensor.dispatch import Tensor
 
 MOST = 32  # refusals with guards that are kept
+MAX_ITEMS, MAX_NESTING = 64, 4  # how far kinds look into arguments
 STOPS = 1024  # places and kinds that are counted
 OFTEN = 4  # stops at one place after which the kind of the arguments is enough
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
 # These depend on more than the kinds of the arguments: on sizes, or on where arrays lie.
 PARTICULAR = frozenset({Code.RAISES, Code.OVERLAP, Code.READ_ONLY})
 
@@ -53,3 +59,18 @@ class Refusals:
             return reason
         holding = (why for guards, why in self.guarded if all(g.check(frame) for g in guards))
         return next(holding, None)
+
+
+def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """What a refusal is remembered by: dtypes and ranks of arrays, values of plain constants, types of the rest."""
+
+    def kind(x: Any, depth: int = 0) -> object:
+        if isinstance(x, np.ndarray | Tensor):
+            return type(x), x.dtype, x.ndim
+        if type(x) in (tuple, list) and len(x) <= MAX_ITEMS and depth < MAX_NESTING:
+            return type(x), tuple(kind(e, depth + 1) for e in x)
+        if type(x) in _PLAIN and not isinstance(x, float | complex):
+            return type(x), x
+        return type(x)
+
+    return tuple(map(kind, args)), tuple((k, kind(v)) for k, v in sorted(kwargs.items()))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broadloom.dtypes import DType
+from broadloom.errors import VerifyError
 from broadloom.fusion.handlers import Recording
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.records import dataclass
@@ -168,9 +169,12 @@ def contiguous(shape: Sequence[Size], order: Sequence[int] | None = None) -> Lay
     >>> contiguous((2, 3, 5)).strides, contiguous((2, 3), order=(1, 0)).strides
     ((15, 5, 1), (1, 2))
     """
+    axes = range(len(shape)) if order is None else order
+    if sorted(axes) != list(range(len(shape))):
+        raise VerifyError("a memory order leaves out axes, or names too many", got=f"{order} for shape {shape}")
     strides: list[Size] = [1] * len(shape)
     step: Size = 1
-    for axis in reversed(range(len(shape)) if order is None else order):
+    for axis in reversed(axes):
         strides[axis] = step
         # An axis of size 0 must not zero the strides of the others.
         step = step * (1 if shape[axis] == 0 else shape[axis])

@@ -106,7 +106,9 @@ def _c(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, 
 
 
 def _copy(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
-    return copy_order(operands[0])
+    """The order of the operand; loop dims that it does not have go around it."""
+    added = len(shape) - len(operands[0].shape)
+    return (*range(added), *(added + axis for axis in copy_order(operands[0])))
 
 
 def _reduction(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:

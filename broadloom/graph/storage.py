@@ -100,6 +100,7 @@ class ArrayHandle:
     numpy_scalar: bool = False
     writeable: bool = True
     sample: Strides | None = None  # byte strides of the array at hand, where those of the storage are free
+    tensor: bool = False  # in the program it is a tensor of this package, not an array of NumPy
 
     @property
     def dtype(self) -> DType:

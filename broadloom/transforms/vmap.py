@@ -99,12 +99,10 @@ def _size_of(mapping: Mapping, leaves: Sequence[Any], axes: Sequence[int | None]
     )
 
 
-def run(function: Callable[..., Any], mapping: Mapping, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The mapped function on tensors and arrays, by the dispatch stack."""
-    given = arguments_of(mapping, args, kwargs)
-    if mapping.chunk_size is None or mapping.chunk_size >= given.size:
-        return _run(function, mapping, given)
-    return _in_chunks(function, mapping, given, mapping.chunk_size)
+def by_dispatch(mapped: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call by the dispatch stack: the function runs in Python, on tensors that stand for one of many."""
+    given = arguments_of(mapped.mapping, args, kwargs)
+    return in_chunks(mapped.mapping, given, lambda part: _run(mapped.function, mapped.mapping, part))
 
 
 def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> Any:
@@ -113,13 +111,10 @@ def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> An
         level.argument(x, a) if isinstance(x, (np.ndarray, Tensor)) or a is not None else x
         for x, a in zip(given.leaves, given.axes, strict=True)
     ]
-    before = [x._handle.storage.value if isinstance(x, Tensor) else None for x in inputs]
     args, named = unflatten(inputs, given.structure)
     with running(level):
         returned = function(*args, **named)
-    for x, leaf, axis, value in zip(inputs, given.leaves, given.axes, before, strict=True):
-        if axis is not None and x._handle.storage.value != value:
-            _write_back(level, x, leaf, axis)
+    level.finish()
     leaves, structure = flatten(returned)
     axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
     results = []
@@ -142,16 +137,11 @@ def plain(x: Any) -> Any:
     return x._array if type(x) is Tensor else x
 
 
-def _write_back(level: BatchInterpreter, x: Any, leaf: Any, axis: int) -> None:
-    """The caller's array gets the elements that the function wrote."""
-    builder = level.below.builder
-    value = level.builder.materialised(x._handle.storage.value)
-    order = [*range(1, axis + 1), 0, *range(axis + 1, len(leaf.shape))]
-    moved = builder.call("permute", value, axes=tuple(a - len(order) for a in order))
-    level.below.write(leaf, moved)
-
-
-def _in_chunks(function: Callable[..., Any], mapping: Mapping, given: Arguments, chunk: int) -> Any:
+def in_chunks(mapping: Mapping, given: Arguments, run: Callable[[Arguments], Any]) -> Any:
+    """What `run` gives for all examples, which it gets so many at a time as the mapping says."""
+    chunk = mapping.chunk_size
+    if chunk is None or chunk >= given.size:
+        return run(given)
     pieces = []
     for start in range(0, given.size, chunk):
         stop = min(given.size, start + chunk)
@@ -159,7 +149,7 @@ def _in_chunks(function: Callable[..., Any], mapping: Mapping, given: Arguments,
             x if a is None else x[(*(slice(None),) * a, slice(start, stop))]
             for x, a in zip(given.leaves, given.axes, strict=True)
         )
-        pieces.append(_run(function, mapping, Arguments(leaves, given.axes, given.structure, stop - start)))
+        pieces.append(run(Arguments(leaves, given.axes, given.structure, stop - start)))
     flat = [flatten(p) for p in pieces]
     structure = flat[0][1]
     axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
@@ -172,6 +162,9 @@ def _joined(parts: Sequence[Any], axis: int) -> Any:
     return call(np.concatenate, parts, axis=axis) if isinstance(parts[0], Tensor) else np.concatenate(parts, axis=axis)
 
 
+Evaluate = Callable[["Vmapped", tuple[Any, ...], dict[str, Any]], Any]
+
+
 class Vmapped:
     """A mapped function; see `vmap`. `evaluate(mapped, args, kwargs)` is how a call of it runs."""
 
@@ -179,10 +172,11 @@ class Vmapped:
         self,
         function: Callable[..., Any],
         mapping: Mapping,
-        evaluate: Callable[[Vmapped, tuple[Any, ...], dict[str, Any]], Any],
+        evaluate: Evaluate,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.mapping, self.evaluate = function, mapping, evaluate
+        self.captures: Any = None  # what `evaluate` knows of earlier calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.evaluate(self, args, kwargs)
@@ -210,38 +204,14 @@ def mapping(
     return Mapping(in_axes, out_axes, axis_size, randomness, chunk_size)
 
 
-def vmap(
+def mapped(
     fn: Callable[..., Any],
     in_axes: Any = 0,
     out_axes: Any = 0,
-    *,
     axis_size: int | None = None,
     randomness: Randomness = "error",
     chunk_size: int | None = None,
+    evaluate: Evaluate | None = None,
 ) -> Vmapped:
-    """A function of one example, as a function of many.
-
-    `in_axes`: for each argument the axis that counts the examples, None for one that all share; an int for all of
-    them, or containers that follow those of the arguments. Arguments by name are mapped along axis 0. `out_axes`: where
-    that axis stands in the results. `axis_size`: the number of examples, where no argument tells. `chunk_size`: so many
-    examples at a time. `randomness`: what a draw from a key that all examples share does - raise, give all the "same"
-    numbers, or "different" ones.
-
-    The function is written with NumPy or with this package, for arrays without the axis. Each call of an array
-    function is made once for all examples, by NumPy's rule for loop dims, so there is none that cannot be batched but
-    those whose sizes depend on data. Arrays in, arrays out; tensors in, tensors out.
-
-    Raises `TransformError` for axes that do not fit; for a condition or a size that depends on a batched value; and
-    for a write to an array that was reached from outside.
-
-    >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
-    array([ 3., 12.])
-    >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3), 10)
-    array([ 0, 10, 20])
-    """
-    return Vmapped(fn, mapping(in_axes, out_axes, axis_size, randomness, chunk_size), by_dispatch)
-
-
-def by_dispatch(mapped: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call by the dispatch stack: the function runs in Python, on tensors that stand for many."""
-    return run(mapped.function, mapped.mapping, args, kwargs)
+    """A mapped function whose calls run by `evaluate`, by the dispatch stack if it is not given."""
+    return Vmapped(fn, mapping(in_axes, out_axes, axis_size, randomness, chunk_size), evaluate or by_dispatch)

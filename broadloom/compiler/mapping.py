@@ -1,0 +1,123 @@
+"""`bl.vmap`: mapped functions that are called from plain Python.
+
+What goes in: a function of one example. What comes out: a function of many, whose calls are captured as those of a
+compiled function are, and computed op by op with the reference kernels; what cannot be captured runs in Python, on
+tensors that stand for one of many (`transforms.vmap`).
+
+What holds: both roads batch by the same rule and give the same values. Capture comes first because it sees all that the
+function does, arrays that NumPy makes inside included; a refused capture has touched nothing. A capture is kept and
+used again while its guards hold.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from broadloom.capture.binding import frame_of
+from broadloom.capture.breaks import CaptureBreak
+from broadloom.capture.capture import Captured, capture
+from broadloom.capture.recipe import rebuild
+from broadloom.capture.sources import Frame
+from broadloom.compiler.refusals import Refusals, kinds_of
+from broadloom.graph.interpret import interpret
+from broadloom.tensor.dispatch import Traced
+from broadloom.tensor.stack import active
+from broadloom.transforms.pytree import unflatten
+from broadloom.transforms.vmap import Randomness, Vmapped, arguments_of, by_dispatch, in_chunks, mapped
+
+KEPT = 16  # captures of one mapped function
+
+
+def vmap(
+    fn: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    randomness: Randomness = "error",
+    chunk_size: int | None = None,
+) -> Vmapped:
+    """A function of one example, as a function of many.
+
+    `in_axes`: for each argument the axis that counts the examples, None for one that all share; an int for all of
+    them, or containers that follow those of the arguments. Arguments by name are mapped along axis 0. `out_axes`: where
+    that axis stands in the results. `axis_size`: the number of examples, where no argument tells. `chunk_size`: so many
+    examples at a time. `randomness`: what a draw from a key that all examples share does - raise, give all the "same"
+    numbers, or "different" ones.
+
+    The function is written with NumPy or with this package, for arrays without the axis. Each call of an array
+    function is made once for all examples, by NumPy's rule for loop dims, so there is none that cannot be batched but
+    those whose sizes depend on data. Arrays in, arrays out; tensors in, tensors out.
+
+    Raises `TransformError` for axes that do not fit; for a condition or a size that depends on a batched value; and
+    for a write to an array that was reached from outside.
+
+    >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
+    array([ 3., 12.])
+    >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3), 10)
+    array([ 0, 10, 20])
+    """
+    return mapped(fn, in_axes, out_axes, axis_size, randomness, chunk_size, by_capture)
+
+
+def caller(function: Vmapped) -> FunctionType:
+    """A Python function that calls a mapped one, under its name and with its signature."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    plain: Any = call
+    return plain  # type: ignore[no-any-return]
+
+
+class Captures:
+    """What is known of a mapped function: captures with their guards, and what could not be captured."""
+
+    def __init__(self, function: Vmapped) -> None:
+        self.function = caller(function)
+        self.kept: list[Captured] = []
+        self.refusals = Refusals()
+
+    def find(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured | None:
+        """The capture for a call, made if there is none; None if the function cannot be captured."""
+        found = next((c for c in self.kept if c.check(frame) is None), None)
+        if found is not None:
+            return found
+        what = kinds_of(args, kwargs)
+        if self.refusals.reason(frame, what) is not None:
+            return None
+        try:
+            found = capture(self.function, args, kwargs)
+        except CaptureBreak as stopped:
+            self.refusals.add(stopped, what)
+            return None
+        self.kept = [found, *self.kept[: KEPT - 1]]
+        return found
+
+
+def by_capture(function: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a mapped function: captured and computed, or else by the dispatch stack."""
+    given = arguments_of(function.mapping, args, kwargs)
+    if active() or any(type(x) is Traced for x in given.leaves):
+        return by_dispatch(function, args, kwargs)
+    if function.captures is None:
+        function.captures = Captures(function)
+    captures: Captures = function.captures
+
+    def run(part: Any) -> Any:
+        args, kwargs = unflatten(part.leaves, part.structure)
+        frame = frame_of(captures.function, args, kwargs)
+        captured = captures.find(frame, args, kwargs)
+        return by_dispatch(function, args, kwargs) if captured is None else _computed(captured, frame)
+
+    return in_chunks(function.mapping, given, run)
+
+
+def _computed(captured: Captured, frame: Frame) -> Any:
+    outputs = interpret(captured.graph, [source.fetch(frame) for source in captured.arguments])
+    symbols = {symbol: source.fetch(frame) for symbol, source in captured.symbols}
+    return rebuild(captured.result, outputs, frame, symbols)

@@ -1,0 +1,110 @@
+"""One level of batching: handles of the recorder below become handles of one example, and results come back.
+
+What goes in: handles of the recorder below, each with the axis that counts the examples or without one. What comes
+out: handles of `recorder`, which records over a `BatchBuilder`; then, of results, handles below.
+
+What holds: below, all examples are held, their axis in front. Whoever runs the function between the two - Python on
+tensors, or the abstract evaluator - uses `recorder` for every call. A write to an argument goes back to the handle that
+it came from; what is lifted was reached from outside, and a write to it is refused by its name.
+"""
+
+from __future__ import annotations
+
+from broadloom.errors import TransformError
+from broadloom.graph.builder import Builder
+from broadloom.graph.ir import ValueId
+from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.records import dataclass
+from broadloom.symbolic import Size
+from broadloom.transforms.batching import BatchBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A handle of one example, where it came from, and its value at the start."""
+
+    inside: ArrayHandle
+    outside: ArrayHandle
+    axis: int
+    value: ValueId
+
+
+class Level:
+    """See the module docstring."""
+
+    def __init__(self, below: Recorder, size: Size) -> None:
+        self.below = below
+        self.builder = BatchBuilder(below.builder, size)
+        self.recorder = Recorder(builder=self.builder)
+        self.recorder.location = below.location
+        self._arguments: list[Argument] = []
+        self._lifted: dict[ArrayHandle, tuple[int, ArrayHandle]] = {}
+
+    def argument(self, x: ArrayHandle, axis: int | None, name: str) -> ArrayHandle:
+        """An argument, batched along `axis`, or the same for all examples."""
+        if axis is None:
+            return self.lift(x, name)
+        value = self.builder.adopt(to_front(self.below.builder, self.below.read(x), axis), batched=True)
+        handle = self.recorder.adopt(value, writeable=x.writeable)
+        handle.tensor = x.tensor
+        self._arguments.append(Argument(handle, x, axis, value))
+        return handle
+
+    def lift(self, x: ArrayHandle, name: str) -> ArrayHandle:
+        """A handle below, as all examples see it."""
+        version, known = self._lifted.get(x, (-1, x))
+        if version != x.storage.version:
+            value = self.builder.adopt(self.below.read(x), batched=False)
+            known = self.recorder.adopt(value, writeable=x.writeable, captured=name)
+            known.numpy_scalar, known.tensor = x.numpy_scalar, x.tensor
+            self._lifted[x] = x.storage.version, known
+        return known
+
+    def result(self, x: ArrayHandle, axis: int | None, place: str) -> ArrayHandle:
+        """A result below, with the batch axis at `axis`; None: it has none. Raises `TransformError`."""
+        value = self.recorder.read(x)
+        if axis is None:
+            if self.builder.is_batched(value):
+                raise TransformError(
+                    f"out_axes is None for {place}, which differs between examples",
+                    allowed="an axis",
+                    remedy="give an axis in out_axes, or reduce the result",
+                )
+            moved = self.builder.inner_of(value)
+        else:
+            moved = from_front(self.below.builder, self.builder.materialised(value), axis, place)
+        handle = self.below.adopt(moved)
+        handle.tensor = x.tensor
+        return handle
+
+    def write_back(self) -> None:
+        """Gives the arguments below the elements that were written to them."""
+        builder = self.below.builder
+        for a in self._arguments:
+            value = a.inside.storage.value
+            if value != a.value:
+                moved = from_front(builder, self.builder.materialised(value), a.axis, "an argument")
+                self.below.write(a.outside, self.below.adopt(moved))
+
+
+def to_front(b: Builder, value: ValueId, axis: int) -> ValueId:
+    """The value with `axis`, counted from the front, moved to the front."""
+    ndim = b.type_of(value).ndim
+    if axis == 0:
+        return value
+    order = (axis, *(a for a in range(ndim) if a != axis))
+    moved: ValueId = b.call("permute", value, axes=tuple(a - ndim for a in order))
+    return moved
+
+
+def from_front(b: Builder, value: ValueId, axis: int, place: str) -> ValueId:
+    """The value with its first axis moved to `axis`. Raises `TransformError` where there is no such axis."""
+    ndim = b.type_of(value).ndim
+    if not -ndim <= axis < ndim:
+        raise TransformError(f"out_axes for {place}", got=axis, allowed=f"{-ndim} to {ndim - 1}", remedy="correct it")
+    axis += ndim if axis < 0 else 0
+    if axis == 0:
+        return value
+    order = (*range(1, axis + 1), 0, *range(axis + 1, ndim))
+    moved: ValueId = b.call("permute", value, axes=tuple(a - ndim for a in order))
+    return moved

@@ -1,0 +1,132 @@
+"""`vmap` on its three roads: captured and computed, by the dispatch stack, and compiled."""
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.errors import TransformError
+from broadloom.tensor.dispatch import Tensor, made
+from broadloom.transforms.vmap import mapped
+
+X = np.arange(24.0).reshape(2, 3, 4)
+
+
+def eager(fn, *args, **kwargs):
+    return bl.vmap(fn, *args, **kwargs)
+
+
+def dispatched(fn, in_axes=0, out_axes=0, **kwargs):
+    return mapped(fn, in_axes, out_axes, **kwargs)
+
+
+def compiled(fn, *args, **kwargs):
+    return bl.compile(bl.vmap(fn, *args, **kwargs), fullgraph=True)
+
+
+def compiled_around(fn, *args, **kwargs):
+    def call(*xs):
+        return bl.vmap(fn, *args, **kwargs)(*xs)
+
+    return bl.compile(call, fullgraph=True, dynamic=True)
+
+
+ROADS = [eager, dispatched, compiled, compiled_around]
+by_road = pytest.mark.parametrize("vmap", ROADS, ids=lambda f: f.__name__)
+captured = pytest.mark.parametrize("vmap", [eager, compiled, compiled_around], ids=lambda f: f.__name__)
+
+
+@by_road
+def test_a_function_of_one_example(vmap):
+    got = vmap(lambda x: np.sin(x).sum(axis=0) + x[0])(X)
+    np.testing.assert_allclose(got, np.sin(X).sum(axis=1) + X[:, 0], rtol=1e-12)
+    assert type(got) is np.ndarray
+
+
+@by_road
+def test_axes_in_and_out(vmap):
+    got = vmap(lambda x, y: x * y, in_axes=(1, None), out_axes=-1)(X, X[:, 0])
+    np.testing.assert_array_equal(got, np.stack([X[:, i] * X[:, 0] for i in range(3)], axis=-1))
+
+
+@by_road
+def test_nested(vmap):
+    got = vmap(bl.vmap(lambda x, y: x - 2 * y, (0, None)), (None, 1))(X[0].T, X[1])
+    want = [[X[0].T[i] - 2 * X[1][:, j] for i in range(4)] for j in range(4)]
+    np.testing.assert_array_equal(got, want)
+
+
+@captured
+def test_a_batched_value_is_written_into_a_fresh_array_of_numpy(vmap):
+    def core(x):
+        m = np.zeros((3, 4))
+        m[0, 0] = m[0, 1] + x[0, 0]
+        m[1] += x[2]
+        return m
+
+    m = vmap(core)(X)
+    np.testing.assert_array_equal(m[:, 0, 0], [0, 12])
+    np.testing.assert_array_equal(m[:, 1], [[8, 9, 10, 11], [20, 21, 22, 23]])
+    m[:, 0, 0] = m[:, 1] = 0
+    assert not m.any()
+
+
+@by_road
+def test_a_write_to_a_batched_argument_reaches_the_caller(vmap):
+    x = X.copy()
+
+    def core(row):
+        row += 1
+        return row.T
+
+    got = vmap(core, in_axes=1, out_axes=2)(x)
+    np.testing.assert_array_equal(x, X + 1)
+    np.testing.assert_array_equal(got, np.stack([(X[:, i] + 1).T for i in range(3)], axis=2))
+
+
+@pytest.mark.parametrize("vmap", [eager, dispatched], ids=lambda f: f.__name__)
+def test_a_write_to_a_captured_array_is_refused_by_its_name(vmap):
+    weights = made(np.ones(4))
+
+    def core(x):
+        weights[0] = x[0, 0]
+        return x
+
+    with pytest.raises(TransformError, match="a write to weights"):
+        vmap(core)(X)
+    assert weights.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("vmap", [eager, dispatched], ids=lambda f: f.__name__)
+def test_a_condition_on_a_batched_value_is_refused_with_the_remedy(vmap):
+    def core(x):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(TransformError, match=r"a condition of a batched value.*np\.where") as caught:
+        vmap(core)(X)
+    assert caught.value.location.line == core.__code__.co_firstlineno + 1
+
+
+@by_road
+def test_containers(vmap):
+    got = vmap(lambda d, pair: {"s": d["a"] + pair[0], "n": (pair[1], 1.0)}, in_axes=({"a": 0, "b": None}, (0, None)))(
+        {"a": X, "b": 3}, (X, 2.0)
+    )
+    np.testing.assert_array_equal(got["s"], 2 * X)
+    np.testing.assert_array_equal(got["n"][0], [2.0, 2.0])
+    np.testing.assert_array_equal(got["n"][1], [1.0, 1.0])
+
+
+@by_road
+def test_tensors_in_tensors_out(vmap):
+    got = vmap(lambda x: np.cos(x))(made(X))
+    assert isinstance(got, Tensor)
+    np.testing.assert_allclose(got.numpy(), np.cos(X), rtol=1e-14)
+
+
+def test_chunks_give_the_same_bits():
+    x = np.random.default_rng(0).normal(size=(7, 33, 5))
+    whole = eager(lambda x: np.sin(x).sum(axis=0) @ x.T, in_axes=1)(x.transpose(1, 0, 2))
+    for road in (eager, dispatched):
+        for size in (1, 2, 3, 7, 100):
+            got = road(lambda x: np.sin(x).sum(axis=0) @ x.T, in_axes=1, chunk_size=size)(x.transpose(1, 0, 2))
+            assert got.tobytes() == whole.tobytes()
