@@ -157,7 +157,7 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
 def _any_tensor(x: Any) -> bool:
     """Whether there is a tensor among arguments, at any depth."""
     if isinstance(x, ArrayHandle):
-        return not isinstance(x, Selection) and x.tensor
+        return x.tensor
     return isinstance(x, list | tuple) and any(map(_any_tensor, x))
 
 
