@@ -66,6 +66,7 @@ from broadloom.array_api.statistics import (
     all, any, cumulative_prod, cumulative_sum, diff, max, mean, min, prod, std, sum, var,
 )
 from broadloom.array_api.info import API_VERSION as __array_api_version__, __array_namespace_info__
+from broadloom import random
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
 from broadloom.compiler.mapping import vmap
 from broadloom.compiler.report import CompileReport
@@ -96,9 +97,9 @@ __all__ = [  # noqa: RUF022
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanprod",
     "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones",
     "ones_like", "outer", "pad", "partition", "percentile", "permute_dims", "pi", "polyval", "positive", "pow",
-    "power", "prod", "ptp", "quantile", "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal",
-    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rot90", "round",
-    "searchsorted", "select", "setdiff1d", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort",
+    "power", "prod", "ptp", "quantile", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real",
+    "reciprocal", "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rot90",
+    "round", "searchsorted", "select", "setdiff1d", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort",
     "spacing", "special", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes",
     "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose", "trapezoid", "tri", "tril", "triu",
     "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",

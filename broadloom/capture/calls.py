@@ -128,7 +128,7 @@ def _random(c: Context, what: str) -> Any:
         Code.RANDOM,
         f"{what}(...)",
         "random numbers would be drawn once, while the function is captured",
-        "draw them before the call and pass them in",
+        "take keys and bl.random, or draw them before the call and pass them in",
     )
 
 

@@ -612,6 +612,7 @@ class ModuleBuilder:
         self._declarations: dict[str, tuple[Function, str]] = {}
         self._globals: dict[str, str] = {}
         self._data: dict[tuple[bytes, int], Val] = {}
+        self._kept: list[str] = []
         self._metadata: list[str] = []
         self._nodes: dict[str, str] = {}
 
@@ -698,10 +699,11 @@ class ModuleBuilder:
 
     def keep(self, functions: Sequence[Val]) -> None:
         """Has LLVM keep functions that nothing in the module calls yet."""
-        if functions:
-            texts = ", ".join(f"ptr {f.text}" for f in functions)
+        self._kept += [text for f in functions if (text := f"ptr {f.text}") not in self._kept]
+        if self._kept:
+            texts = ", ".join(self._kept)
             self._globals["llvm.compiler.used"] = (
-                f'@llvm.compiler.used = appending global [{len(functions)} x ptr] [{texts}], section "llvm.metadata"'
+                f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{texts}], section "llvm.metadata"'
             )
 
     def discard(self, name: str) -> None:

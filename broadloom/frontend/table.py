@@ -36,6 +36,8 @@ from broadloom.frontend import (
     padding,
     quantiles,
     queries,
+    random,
+    random_vectors,
     reductions,
     scans,
     searching,
@@ -450,6 +452,46 @@ _REDUCING: tuple[Callable[..., Any], ...] = (
 
 _SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, linalg.np_matmul, linalg.np_norm)
 
+# Functions that NumPy lacks: the entry itself is the callable.
+_OWN: tuple[Callable[..., Any], ...] = (
+    random.key,
+    random.split,
+    random.fold_in,
+    random.bits,
+    random.random,
+    random.uniform,
+    random.bernoulli,
+    random.integers,
+    random.standard_normal,
+    random.normal,
+    random.lognormal,
+    random.wald,
+    random.standard_exponential,
+    random.exponential,
+    random.laplace,
+    random.logistic,
+    random.gumbel,
+    random.standard_cauchy,
+    random.rayleigh,
+    random.weibull,
+    random.pareto,
+    random.power,
+    random.triangular,
+    random.standard_gamma,
+    random.gamma,
+    random.chisquare,
+    random.f,
+    random.standard_t,
+    random.beta,
+    random.poisson,
+    random.binomial,
+    random.negative_binomial,
+    random.geometric,
+    random_vectors.dirichlet,
+    random_vectors.multinomial,
+    random_vectors.multivariate_normal,
+)
+
 # Values of Python, whatever their arguments: NumPy's own call, never in the graph.
 PLAIN: tuple[Callable[..., Any], ...] = (
     np.dtype,
@@ -501,6 +543,7 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
     **dict(_of(f, _inplace_entry(plain), False, _selected_in_place(f, plain)) for f, plain in INPLACE.items()),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
+    **{f: Entry(f"bl.random.{f.__name__}", f) for f in _OWN},
     **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},
 }
 

@@ -31,6 +31,14 @@ _UNITS = {
     **dict.fromkeys(["asin", "acos", "atan", "atan2", "cosh", "sinh", "erf", "cbrt"], 1.0),
     **dict.fromkeys(["sin", "cos", "tan", "asinh", "acosh", "atanh", "pow", "erfc", "logaddexp"], 2.0),
     **dict.fromkeys(["floor_divide", "remainder", "fmod"], 5.0),
+    **{f"portable_{name}": 0.4 for name in ("log", "log1p", "exp", "expm1", "sinpi", "cospi")},
+    "philox": 1.2,
+    "random_below": 1.5,
+    "random_unit": 0.1,
+    "random_normal": 1.8,
+    "random_gamma": 4.5,
+    "random_poisson": 15.0,
+    "random_binomial": 30.0,
 }
 _INTEGER_DIVISION = 1.5
 LOOKUP_COST = 0.7  # a gathered load, which takes one and a half times as long as exp

@@ -20,6 +20,7 @@ from broadloom.ops import (
     linalg,
     movement,
     pointwise,
+    random,
     reductions,
     scans,
     sorting,
@@ -39,6 +40,7 @@ FAMILIES: tuple[tuple[Op, ...], ...] = (
     contraction.OPS,
     linalg.OPS,
     decompositions.OPS,
+    random.OPS,
 )
 
 OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family}

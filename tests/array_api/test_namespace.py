@@ -59,7 +59,7 @@ def test_every_name_of_the_standard_is_there(room: ModuleType, names: list[str])
 def test_public_names_exist_and_hide_no_room() -> None:
     assert [n for n in bl.__all__ if not hasattr(bl, n)] == []
     rooms = {p.stem for p in PACKAGE.iterdir()}
-    assert rooms & set(bl.__all__) == set()
+    assert [n for n in sorted(rooms & set(bl.__all__)) if not isinstance(getattr(bl, n), ModuleType)] == []
 
 
 @pytest.mark.parametrize("room", [numpy_elementwise, numpy_numbers, numpy_shapes, numpy_sorting])

@@ -21,6 +21,7 @@ from broadloom.ops.record import Trait
 from broadloom.ops.sampling import LOOP_SHAPES, operands
 from broadloom.ops.table import OPS
 from tests.ops.comparing import assert_same, reorders
+from tests.ops.random_oracles import RANDOM_ORACLES
 
 
 def rank(value):
@@ -48,7 +49,7 @@ NUMPY_NAMES = {
 
 
 NUMPY_UFUNCS = {"abs": np.absolute, "conj": np.conjugate, "round": np.rint, "bitwise_invert": np.invert}
-NOT_UFUNCS = {"erf", "erfc", "real", "imag", "clip", "fma", "cast", "bitcast", "where", "complex"}
+NOT_UFUNCS = {*RANDOM_ORACLES, "erf", "erfc", "real", "imag", "clip", "fma", "cast", "bitcast", "where", "complex"}
 
 
 def through_float32(function):
@@ -175,6 +176,7 @@ def fma(x, y, z):
 
 
 ORACLES = {
+    **RANDOM_ORACLES,
     "fma": fma,
     "erf": through_float32(scipy.special.erf),
     "erfc": through_float32(scipy.special.erfc),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broadloom.codegen import vmath
-from broadloom.codegen.emit import booleans, complex_math, complexes, floats, halves, integers
+from broadloom.codegen.emit import booleans, complex_math, complexes, floats, halves, integers, random
 from broadloom.codegen.emit.cell import Cell, Emitter, Row, Value
 from broadloom.codegen.lane import Lane
 
@@ -113,6 +113,7 @@ EMITTERS: dict[str, Row] = {
     "where": _every(booleans.where),
     "clip": _row(booleans.clip, integers.clip, floats.clip, complexes.clip),
     "fma": _row(f=floats.fma),
+    **random.ROWS,
 }
 
 # 16-bit floats: ops whose ordinary emitter takes them as they are, and ops with an emitter of their own.
