@@ -41,6 +41,7 @@ from broadloom.fusion.collapse import collapse
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
+from broadloom.fusion.tables import ENOUGH, without_tables
 from broadloom.symbolic import Size, Symbol, product, substitute
 
 TABLES_SHARE = 8  # times the work of filling its tables that a chunk has at least
@@ -73,14 +74,22 @@ def module_text(
     steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
     program = replace(program, steps=steps)
     signatures = {n: kernels.kernel(s) for n, s in enumerate(steps) if isinstance(s, Kernel)}
+    direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
+    others = {n: (k, kernels.kernel(k)) for n, k in direct.items()}
     _build_plan(module, program)
-    _Run(module, program, plan_memory(program), signatures, constants or {}).build()
+    _Run(module, program, plan_memory(program), signatures, others, constants or {}).build()
     outline(module)
     text = str(module)
     if " half" not in text:
         return text
     _define_rounding(module)
     return str(module)
+
+
+def _may_be_small(kernel: Kernel) -> bool:
+    """Whether it depends on the call if the kernel's tables pay."""
+    loops = (*kernel.outer, *(loop for s in kernel.stages for loop in s.loops))
+    return bool(kernel.tables) and any(not isinstance(loop.extent, int) for loop in loops)
 
 
 def _define_rounding(module: ModuleBuilder) -> None:
@@ -157,17 +166,19 @@ class _Run:
         program: Program,
         plan: MemoryPlan,
         signatures: Mapping[int, Signature],
+        others: Mapping[int, tuple[Kernel, Signature]],
         constants: Mapping[str, np.ndarray],
     ) -> None:
         params = [Param("ptr", "ctx"), Param("ptr", "in"), Param("ptr", "out")]
         self.b = module.function("bl_run", "i32", params, attributes="nounwind")
         self.module, self.program, self.plan, self.signatures = module, program, plan, signatures
-        self.constants = constants
+        self.others, self.constants = others, constants
         self.ctx, self.inputs, self.outputs = self.b.params
         self.out_of_memory, self.failed = self.b.block("memory"), self.b.block("failed")
         self.bases: dict[str, Val] = {}
         self.buffers = {x.name: x for x in program.buffers}
-        slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in signatures.values()]
+        known = (*signatures.values(), *(s for _, s in others.values()))
+        slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in known]
         self.launches = {n: self._template(s) for n, s in enumerate(program.steps) if _is_template(s)}
         slots += [len(x.buffers) + len(x.words) + 1 for x in self.launches.values()]
         self.args = self.b.alloca("i64", max((1, *slots)), 8)
@@ -186,7 +197,7 @@ class _Run:
                     externs.emit(step, self.bases, self.buffers)
                 fallible = step.site >= 0
             else:
-                self._launch(step, self.signatures[number])
+                self._choose(number, step)
                 fallible = bool(self.signatures[number].sites)
             if fallible:
                 following = b.block("next")
@@ -262,6 +273,22 @@ class _Run:
         b.if_then(b.icmp("ne", base, Val("ptr", "null")), free)
 
     # -- kernels --
+
+    def _choose(self, number: int, kernel: Kernel) -> None:
+        """Calls a kernel, or the one without its tables where there are too few points for them."""
+        signature, other = self.signatures[number], self.others.get(number)
+        if other is None:
+            self._launch(kernel, signature)
+            return
+        saved = self.b.fsub(self._cost(other[0]), self._cost(kernel))
+        worth = self.b.fcmp("oge", saved, const_float("double", ENOUGH * tables_cost(kernel)))
+        self.b.if_then(worth, lambda: self._launch(kernel, signature), lambda: self._launch(*other))
+
+    def _cost(self, kernel: Kernel) -> Val:
+        """Cost units of all points, a double."""
+        loops, block = ranged_loops(kernel)
+        count = self.b.sitofp(self._count(product(loop.extent for loop in loops)), "double")
+        return self.b.fmul(self._as_double(self._point_cost(kernel, block)), count)
 
     def _launch(self, kernel: Kernel, signature: Signature) -> None:
         """Fills the argument block and calls a kernel, on several threads where that pays."""

@@ -6,7 +6,8 @@ where the functions stood, and a decision with its reason for each function that
 What holds: an entry is computed by the instructions that computed a point, so no bit changes. A function goes into a
 table as a whole, from the byte to the last value that depends on nothing else, if that is all it depends on besides
 constants and what is the same for all points of the kernel. Equal functions, of whatever bytes, share a table. The
-decision is a pure function of the cost and the number of points.
+decision is a pure function of the cost and the number of points; where that is a symbol, the call decides between the
+kernel and what `without_tables` makes of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from broadloom.fusion.ir import (
     Kernel,
     Literalv,
     Load,
+    Lookup,
     Masked,
     Operand,
     Stage,
@@ -75,8 +77,7 @@ class TableDecision:
 
 
 def worthwhile(cost: float, entries: int, points: Size) -> Tabulate | Direct:
-    """Whether a function that takes `cost` units is cheaper looked up than computed, at so many points. Sizes that
-    nothing is known of are taken as large.
+    """Whether a function that takes `cost` units is cheaper looked up than computed, at so many points, or may be.
 
     >>> worthwhile(2.0, 256, 100)
     Direct(reason='100 points are few beside 256 entries')
@@ -87,7 +88,7 @@ def worthwhile(cost: float, entries: int, points: Size) -> Tabulate | Direct:
     most = range_of(points).hi
     if isinstance(most, int) and most * saved < ENOUGH * entries * cost:
         return Direct(f"{most} points are few beside {entries} entries")
-    return Tabulate(f"{entries} entries for {points} points")
+    return Tabulate(f"{entries} entries for {points} points{'' if isinstance(points, int) else ', if these are many'}")
 
 
 # ---- what depends on one byte -----------------------------------------------------------------------------------
@@ -309,3 +310,37 @@ def tabulate(kernel: Kernel, buffers: Mapping[str, Buffer]) -> tuple[Kernel, tup
         return kernel, tuple(found.decisions)
     tables = tuple(replace(t, name=name) for t, name in found.tables.items())
     return replace(kernel, stages=stages, tables=tables), tuple(found.decisions)
+
+
+# ---- and back ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Expanding(Replay):
+    """A replay in which functions stand again where they are looked up."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+    def step(self, instruction: Instruction, h: Handler, v: list[Any]) -> Any:
+        if not isinstance(instruction, Lookup):
+            return Replay.step(self, instruction, h, v)
+        table = self.tables[instruction.table]
+        values: list[Any] = []
+        for i in table.body.instructions:
+            of_key = isinstance(i, IndexValue) and i.index is table.variable
+            if of_key or i == Compute("cast", (0,), table.key, (("dtype", table.key),)):
+                values.append(v[instruction.value])
+            else:
+                values.append(Replay.step(self, i, h, values))
+        return values[-1]
+
+
+def without_tables(kernel: Kernel) -> Kernel:
+    """The kernel that computes at each point what `kernel` looks up."""
+    tables = {t.name: t for t in kernel.tables}
+    stages = []
+    for stage in kernel.stages:
+        recording = Recording()
+        _Expanding(tables=tables).run(stage.body, recording, [])
+        stages.append(replace(stage, body=recording.body()))
+    return replace(kernel, stages=tuple(stages), tables=())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from broadloom.codegen import driver
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.codegen.unroll import unroll
@@ -19,7 +21,7 @@ from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
 from broadloom.fusion.parse import parse
 from broadloom.fusion.schedule import schedule
-from broadloom.fusion.tables import tabulate
+from broadloom.fusion.tables import tabulate, without_tables
 from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify
 from broadloom.graph.order import value_orders
@@ -124,6 +126,38 @@ def test_symbolic_sizes_down_to_none(dtype, rng):
     assert len(tables_of(p[0])) == 1
     for shape in ((40, 50), (1, 1), (0, 7), (7, 0), (0, 0), (3, 1001)):
         same(p, photo(rng, *shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("enough", [0.0, 1e12])
+def test_calls_of_symbolic_sizes_take_either_code(enough, rng, monkeypatch):
+    function = lambda x, g: ((x.astype(f4) / 255) ** g).max(axis=0)  # noqa: E731
+    gamma = np.array(0.8, f4)
+    x = photo(rng, 50, 60)
+    p, static = programs(function, x, gamma, dynamic=True), programs(function, x, gamma)
+    monkeypatch.setattr(driver, "ENOUGH", enough)
+    assert kernel_functions(p[0]) == 2 and kernel_functions(p[1]) == kernel_functions(static[0]) == 1
+    for shape in ((50, 60), (1, 9), (9, 1), (200, 33)):
+        same(p, photo(rng, *shape), gamma)
+
+
+def kernel_functions(p):
+    return len(re.findall(r"define internal void @kernel\.\d+\.body", Native(p).text))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.bool_])
+def test_the_way_back(dtype, rng):
+    x = photo(rng, 40, 50, dtype=dtype)
+
+    def both(x, y):
+        return np.exp(x / 99.0) * y, np.exp(x / 99.0) ** 1.5
+
+    with_tables, direct = programs(both, x, rng.random((40, 50)))
+    back = replace(with_tables, steps=tuple(map(without_tables, with_tables.steps)))
+    verify(back)
+    assert [len(k.stages[0].body.instructions) for k in kernels(back)] == [
+        len(k.stages[0].body.instructions) for k in kernels(direct)
+    ]
+    same((back, direct), x, rng.random((40, 50)))
 
 
 @pytest.mark.parametrize("split", [(), (0.5,), (0.01, 0.02, 0.3, 0.301, 0.9)])
