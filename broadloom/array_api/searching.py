@@ -73,5 +73,5 @@ def unique_inverse(x: Any, /) -> Any:
 
 
 def unique_values(x: Any, /) -> Any:
-    """The different elements."""
-    return call(np.unique_values, x)
+    """The different elements, sorted; each nan is one of its own."""
+    return call(np.unique, x, equal_nan=False)  # NumPy's unique_values gives them in any order

@@ -198,6 +198,8 @@ CASES: dict[str, tuple[Any, Any]] = {
     ),
     "sort": (lambda: bl.sort(T(N), axis=0), np.sort(N, 0)),
     "sort down": (lambda: bl.sort(T(N), descending=True), np.sort(N)[:, ::-1]),
+    "unique_values": (lambda: bl.unique_values(T([5, 1, 5, 3, 0])), np.array([0, 1, 3, 5])),
+    "unique_values, nan": (lambda: bl.unique_values(T([np.nan, 1, np.nan])), np.array([1, np.nan, np.nan])),
     "unique_all": (lambda: bl.unique_all(T([2, 1, 2])), np.unique_all([2, 1, 2])),
     "cumulative_sum": (
         lambda: bl.cumulative_sum(T(N), axis=1, include_initial=True), np.array([[0, 3, 1, 8], [0, 1, 1, 6]])
