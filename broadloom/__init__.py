@@ -68,7 +68,7 @@ from broadloom.array_api.statistics import (
 from broadloom.array_api.info import API_VERSION as __array_api_version__, __array_namespace_info__
 from broadloom import random
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
-from broadloom.compiler.mapping import vmap
+from broadloom.compiler.mapping import gufunc, vmap
 from broadloom.compiler.report import CompileReport
 from broadloom.tensor.dispatch import Tensor
 
@@ -104,5 +104,5 @@ __all__ = [  # noqa: RUF022
     "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose", "trapezoid", "tri", "tril", "triu",
     "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot",
-    "vecdot", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "gufunc", "vecdot", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]

@@ -22,12 +22,13 @@ from broadloom.capture.containers import is_constant
 from broadloom.capture.context import MAX_DEPTH, Context
 from broadloom.capture.guards import LengthGuard
 from broadloom.capture.inputs import realise
-from broadloom.capture.mapped import call_mapped, make_mapped
+from broadloom.capture.mapped import call_gufunc, call_mapped, make_gufunc, make_mapped
 from broadloom.capture.methods import call_method, unknown_call
 from broadloom.capture.sources import Attribute
 from broadloom.capture.values import (
     DictValue,
     FunctionValue,
+    GufuncValue,
     InstanceValue,
     Lazy,
     MappedValue,
@@ -43,6 +44,7 @@ from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
 from broadloom.tensor import dispatch
+from broadloom.transforms.gufunc import gufunc_of
 from broadloom.transforms.vmap import mapped
 
 RANDOM_MODULES = ("numpy.random", "random", "secrets", "uuid")
@@ -71,6 +73,8 @@ def call(c: Context, function: Value, args: list[Value], kwargs: dict[str, Value
             return _call_instance(c, function, args, kwargs)
         case MappedValue():
             return call_mapped(c, function, args, kwargs)
+        case GufuncValue():
+            return call_gufunc(c, function, args, kwargs)
         case Marker.NO_EXIT:
             return None
     c.raises(f"{describe(function)}(...)", f"TypeError: {describe(function)} object is not callable")
@@ -163,7 +167,9 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
     if x is dispatch.call and args:
         return _through_the_door(c, args, kwargs)
     if x is mapped and args:
-        return make_mapped(c, *args, **kwargs)
+        return make_mapped(c, *args)
+    if x is gufunc_of and len(args) >= 2:
+        return make_gufunc(c, *args[:2])
     if entry is not None:
         return frontend(c, entry.name, entry, args, kwargs)
     if isinstance(x, types.MethodDescriptorType | types.WrapperDescriptorType) and args:

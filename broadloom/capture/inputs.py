@@ -45,6 +45,7 @@ from broadloom.capture.values import (
     CellValue,
     DictValue,
     FunctionValue,
+    GufuncValue,
     InstanceValue,
     Lazy,
     ListValue,
@@ -66,10 +67,11 @@ from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Size, Symbol
 from broadloom.tensor import dispatch
 from broadloom.tensor.dispatch import Tensor
+from broadloom.transforms.gufunc import Gufunc, gufunc_of
 from broadloom.transforms.vmap import Vmapped, mapped
 
 LOWEST = -(2**62)  # of strides
-INTRINSICS = (dispatch.call, mapped)  # functions of this package that are known, not followed
+INTRINSICS = (dispatch.call, mapped, gufunc_of)  # functions of this package that are known, not followed
 CONSTANTS = (type(None), bool, str, bytes, type(Ellipsis))
 IDENTIFIED = (
     types.ModuleType,
@@ -315,6 +317,12 @@ def _vmapped(c: Context, source: Source, x: Vmapped) -> Value:
     return MappedValue(Lazy(Attribute(source, "function"), x.function), x.mapping, source)
 
 
+def _gufunc(c: Context, source: Source, x: Gufunc) -> Value:
+    c.guard(TypeGuard(source, Gufunc))
+    c.guard(IdentityGuard(Attribute(source, "record"), x.record))
+    return GufuncValue(Lazy(Attribute(source, "function"), x.function), x.record, source)
+
+
 def _slice(c: Context, source: Source, x: slice) -> Value:
     c.guard(TypeGuard(source, slice))
     start, stop, step = (Lazy(Attribute(source, name), getattr(x, name)) for name in ("start", "stop", "step"))
@@ -390,4 +398,5 @@ _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {
     functools.partial: _partial,
     Tensor: _tensor,
     Vmapped: _vmapped,
+    Gufunc: _gufunc,
 }

@@ -1,4 +1,4 @@
-"""Calls of mapped functions: the evaluator runs them on one example, over a level of batching.
+"""Calls of mapped functions and of gufuncs: the evaluator runs them on one example, over a level of batching.
 
 What goes in: a mapped function and tracked arguments. What comes out: the tracked result, in terms of the recorder
 around the call.
@@ -11,6 +11,7 @@ Compiled code runs all examples in fused loops: `chunk_size` changes nothing the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,25 @@ from broadloom.capture.bridge import describe, outward
 from broadloom.capture.containers import entries, plain
 from broadloom.capture.context import Context
 from broadloom.capture.inputs import realise
-from broadloom.capture.values import DictValue, ListValue, MappedValue, Number, TupleValue, Value
-from broadloom.errors import OptionsError, TransformError
+from broadloom.capture.values import (
+    DictValue,
+    FunctionValue,
+    GufuncValue,
+    ListValue,
+    MappedValue,
+    Number,
+    TupleValue,
+    Value,
+)
+from broadloom.errors import BroadloomError, OptionsError, ParseError, TransformError
 from broadloom.frontend.operands import as_array
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
+from broadloom.ops.signature import Signature
 from broadloom.symbolic import Expr, Size, eq
+from broadloom.transforms.gufunc import GufuncRecord, keywords
+from broadloom.transforms.gufunc import run as run_gufunc
 from broadloom.transforms.level import Level
 from broadloom.transforms.pytree import LEAF, Structure, broadcast_prefix
 from broadloom.transforms.vmap import Mapping, mapping
@@ -109,6 +122,52 @@ def _result(c: Context, level: Level, leaf: Value) -> ArrayHandle:
     raise TransformError(
         "a mapped function returns what is no array", got=describe(leaf), allowed="arrays, numbers and containers"
     )
+
+
+# ---- gufuncs ---------------------------------------------------------------------------------------------------------
+
+
+def make_gufunc(c: Context, signature: Value, core: Value) -> GufuncValue:
+    """`transforms.gufunc.gufunc_of(signature, core)` in the captured program."""
+    text, function = plain(c, signature), realise(c, core)
+    if not isinstance(function, FunctionValue):
+        c.refuse(Code.UNSUPPORTED_PYTHON, "gufunc", f"a {describe(function)} as core function", "use a Python function")
+    try:
+        record = GufuncRecord(function.name, "", Signature.parse(text), function.object)
+    except ParseError as error:
+        c.raises("gufunc(...)", str(error))
+    return GufuncValue(function, record)
+
+
+def call_gufunc(c: Context, v: GufuncValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A call of a user's gufunc."""
+    operands, g = [outward(c, a) for a in args[: v.record.nin]], v.record
+    given = {k: outward(c, a) if k == "out" else plain(c, a) for k, a in kwargs.items()}
+    if len(args) > g.nin:
+        given["out"] = tuple(outward(c, a) for a in args[g.nin :])
+    tensors = c.makes_tensors or any(isinstance(x, ArrayHandle) and x.tensor for x in operands)
+
+    def core(levels: Sequence[Level], handles: list[ArrayHandle]) -> list[ArrayHandle]:
+        with ExitStack() as stack:
+            for level in levels:
+                stack.enter_context(c.within(level))
+            for h in handles:
+                h.tensor = tensors
+            returned = realise(c, c.call_value(v.function, list(handles), {}))
+            parts = returned.items if isinstance(returned, TupleValue) else [returned]
+            return [as_array(c.recorder, outward(c, p)) for p in parts]
+
+    try:
+        results = run_gufunc(g, c.recorder, operands, keywords(g, **given), core)
+    except (BroadloomError, TypeError, ValueError) as error:
+        c.raises(f"{g.name}(...)", f"{type(error).__name__}: {error}")
+    outs = given.get("out")
+    for number, h in enumerate(results):
+        if outs is None and not tensors and not h.ndim:
+            results[number] = c.recorder.as_scalar(h)
+        elif outs is None:
+            h.tensor = tensors
+    return results[0] if len(results) == 1 else TupleValue(list(results))
 
 
 # ---- pytrees of tracked values ---------------------------------------------------------------------------------------

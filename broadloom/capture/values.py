@@ -20,6 +20,7 @@ from broadloom.capture.guards import Term
 from broadloom.capture.sources import FunctionGlobal, Global, Installed, Source
 from broadloom.graph.storage import WeakScalar
 from broadloom.records import dataclass
+from broadloom.transforms.gufunc import GufuncRecord
 from broadloom.transforms.vmap import Mapping as Mapped
 
 Value: TypeAlias = Any
@@ -191,6 +192,15 @@ class MappedValue:
 
     function: Value
     mapping: Mapped
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class GufuncValue:
+    """A gufunc of the user."""
+
+    function: Value
+    record: GufuncRecord
     source: Source | None = None
 
 

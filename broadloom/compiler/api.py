@@ -28,6 +28,7 @@ from broadloom.graph.ir import Graph
 from broadloom.graph.manager import Pass, Pipeline
 from broadloom.options import Options
 from broadloom.passes.table import default_pipeline
+from broadloom.transforms.gufunc import Gufunc
 from broadloom.transforms.vmap import Vmapped
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -151,7 +152,7 @@ def compile(
         )
     if isinstance(fn, Compiled):
         fn = fn.__wrapped__
-    if isinstance(fn, Vmapped):
+    if isinstance(fn, Vmapped | Gufunc):
         fn = caller(fn)
     if isinstance(fn, MethodType):
         inner = compile(fn.__func__, dynamic=dynamic, fullgraph=fullgraph, backend=backend, mode=mode, options=options)

@@ -1,4 +1,4 @@
-"""`bl.vmap`: mapped functions that are called from plain Python.
+"""`bl.vmap` and `bl.gufunc`: mapped functions that are called from plain Python.
 
 What goes in: a function of one example. What comes out: a function of many, whose calls are captured as those of a
 compiled function are, and computed op by op with the reference kernels; what cannot be captured runs in Python, on
@@ -25,8 +25,11 @@ from broadloom.compiler.refusals import Refusals, kinds_of
 from broadloom.graph.interpret import interpret
 from broadloom.tensor.dispatch import Traced
 from broadloom.tensor.stack import active
-from broadloom.transforms.pytree import unflatten
-from broadloom.transforms.vmap import Randomness, Vmapped, arguments_of, by_dispatch, in_chunks, mapped
+from broadloom.transforms.gufunc import Gufunc, gufunc_of
+from broadloom.transforms.gufunc import by_dispatch as gufunc_by_dispatch
+from broadloom.transforms.pytree import flatten, unflatten
+from broadloom.transforms.vmap import Randomness, Vmapped, arguments_of, in_chunks, mapped
+from broadloom.transforms.vmap import by_dispatch as vmap_by_dispatch
 
 KEPT = 16  # captures of one mapped function
 
@@ -55,6 +58,7 @@ def vmap(
     Raises `TransformError` for axes that do not fit; for a condition or a size that depends on a batched value; and
     for a write to an array that was reached from outside.
 
+    >>> import numpy as np
     >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
     array([ 3., 12.])
     >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3), 10)
@@ -63,7 +67,7 @@ def vmap(
     return mapped(fn, in_axes, out_axes, axis_size, randomness, chunk_size, by_capture)
 
 
-def caller(function: Vmapped) -> FunctionType:
+def caller(function: Vmapped | Gufunc) -> FunctionType:
     """A Python function that calls a mapped one, under its name and with its signature."""
 
     @functools.wraps(function)
@@ -74,10 +78,31 @@ def caller(function: Vmapped) -> FunctionType:
     return plain  # type: ignore[no-any-return]
 
 
+def gufunc(signature: str) -> Callable[[Callable[..., Any]], Gufunc]:
+    """A decorator that makes a core function an op: it broadcasts, maps, compiles, and takes `out=` and `axes=`.
+
+    `signature` is in NumPy's grammar: named dims, `n?` that operands may leave out, `n|1` that may be 1, fixed sizes,
+    and expressions in the results. The function is written for arrays that have the core dims alone, with NumPy or
+    this package; it is called once for all loop elements. A call takes the operands, and by name `out`, `axes`, `axis`,
+    `keepdims`, `dtype` and `casting`, as NumPy's gufuncs do.
+
+    >>> import numpy as np
+    >>> @gufunc("(n),(n)->()")
+    ... def weighted_mean(x, w):
+    ...     return np.sum(x * w) / np.sum(w)
+    >>> weighted_mean(np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0, 1.0]))
+    array([1., 4.])
+
+    Raises `ParseError` for the signature; a call raises ValueError for shapes that do not fit it, and `TransformError`
+    where the function returns other shapes than it says. Source: NEP 20.
+    """
+    return lambda core: gufunc_of(signature, core, by_capture)
+
+
 class Captures:
     """What is known of a mapped function: captures with their guards, and what could not be captured."""
 
-    def __init__(self, function: Vmapped) -> None:
+    def __init__(self, function: Vmapped | Gufunc) -> None:
         self.function = caller(function)
         self.kept: list[Captured] = []
         self.refusals = Refusals()
@@ -99,22 +124,24 @@ class Captures:
         return found
 
 
-def by_capture(function: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def by_capture(function: Vmapped | Gufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a mapped function: captured and computed, or else by the dispatch stack."""
-    given = arguments_of(function.mapping, args, kwargs)
-    if active() or any(type(x) is Traced for x in given.leaves):
-        return by_dispatch(function, args, kwargs)
+    dispatch: Callable[..., Any] = gufunc_by_dispatch if isinstance(function, Gufunc) else vmap_by_dispatch
+    if active() or any(type(x) is Traced for x in flatten((args, kwargs))[0]):
+        return dispatch(function, args, kwargs)
     if function.captures is None:
         function.captures = Captures(function)
     captures: Captures = function.captures
 
-    def run(part: Any) -> Any:
-        args, kwargs = unflatten(part.leaves, part.structure)
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         frame = frame_of(captures.function, args, kwargs)
         captured = captures.find(frame, args, kwargs)
-        return by_dispatch(function, args, kwargs) if captured is None else _computed(captured, frame)
+        return dispatch(function, args, kwargs) if captured is None else _computed(captured, frame)
 
-    return in_chunks(function.mapping, given, run)
+    if isinstance(function, Gufunc):
+        return run(args, kwargs)
+    given = arguments_of(function.mapping, args, kwargs)
+    return in_chunks(function.mapping, given, lambda part: run(*unflatten(part.leaves, part.structure)))
 
 
 def _computed(captured: Captured, frame: Frame) -> Any:

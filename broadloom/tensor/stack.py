@@ -25,6 +25,10 @@ class Interpreter(Protocol):
         """An array or tensor from outside of the interpreter, as one of its own."""
         ...
 
+    def tensor(self, handle: ArrayHandle) -> Any:
+        """A handle of this interpreter as a tensor."""
+        ...
+
     def concrete(self, value: ValueId) -> Any:
         """The array that a value is, if it is one; raises `TransformError` where it stands for many."""
         ...

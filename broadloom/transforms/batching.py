@@ -19,6 +19,7 @@ from broadloom.graph.builder import Builder, canonical_attributes
 from broadloom.graph.ir import Node, TensorType, ValueId
 from broadloom.ops.infer import infer
 from broadloom.ops.record import Op
+from broadloom.ops.signature import equal
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size
@@ -71,7 +72,7 @@ class BatchBuilder:
         found = self.inner.type_of(inner)
         if not batched:
             return self._define(Batched(inner, found, False))
-        if not found.shape or found.shape[0] != self.size:
+        if not found.shape or equal(found.shape[0], self.size, self.decide) is not True:
             raise ShapeError("a batched value needs the batch axis in front", got=found, allowed=f"{self.size} first")
         return self._define(Batched(inner, TensorType(found.dtype, found.shape[1:]), True))
 

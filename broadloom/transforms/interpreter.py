@@ -45,6 +45,11 @@ class Ground:
         """The array that a value is."""
         return self.builder.array(value)
 
+    def tensor(self, handle: ArrayHandle) -> Tensor:
+        """A result as a tensor with memory of its own."""
+        array = self.concrete(self.recorder.read(handle))
+        return made(array if array.flags.owndata and not self.holds(array) else array.copy())  # type: ignore[no-any-return]
+
     def holds(self, array: Any) -> bool:
         """Whether an array is one of those that came in."""
         return any(self.builder.array(value) is array for _, _, value in self._arrays.values())
@@ -57,15 +62,18 @@ class Ground:
                 target[...] = self.builder.array(handle.storage.value)
 
 
+def bottom() -> Interpreter:
+    """What a transformed function called here stands on: the top of the stack, or arrays."""
+    stack = active()
+    return stack[-1] if stack else Ground()
+
+
 class BatchInterpreter:
     """See the module docstring."""
 
-    def __init__(self, size: int) -> None:
-        stack = active()
-        self.ground = None if stack else Ground()
-        self.below: Interpreter = self.ground or stack[-1]
-        self.level = Level(self.below.recorder, size)
-        self.recorder = self.level.recorder
+    def __init__(self, below: Interpreter, level: Level) -> None:
+        self.below, self.level = below, level
+        self.recorder = level.recorder
 
     def argument(self, x: Any, axis: int | None) -> Tensor:
         """An argument, batched along `axis`."""
@@ -84,16 +92,16 @@ class BatchInterpreter:
             raise TransformError("a batched value has no data of its own")
         return self.below.concrete(self.level.builder.inner_of(value))
 
+    def tensor(self, handle: ArrayHandle) -> Tensor:
+        """A handle of this level as a tensor."""
+        return traced(self, handle)  # type: ignore[no-any-return]
+
     def result(self, x: Any, axis: int | None, place: str) -> Tensor:
         """A result below, with the batch axis at `axis`."""
-        handle = self.level.result(self.lift(x), axis, place)
-        if self.ground is None:
-            return traced(self.below, handle)  # type: ignore[no-any-return]
-        array = self.ground.concrete(self.ground.recorder.read(handle))
-        return made(array if array.flags.owndata and not self.ground.holds(array) else array.copy())  # type: ignore[no-any-return]
+        return self.below.tensor(self.level.result(self.lift(x), axis, place))  # type: ignore[no-any-return]
 
     def finish(self) -> None:
         """Lets writes to arguments take effect."""
         self.level.write_back()
-        if self.ground is not None:
-            self.ground.write_back()
+        if isinstance(self.below, Ground):
+            self.below.write_back()

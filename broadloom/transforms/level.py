@@ -40,12 +40,12 @@ class Level:
         self._arguments: list[Argument] = []
         self._lifted: dict[ArrayHandle, tuple[int, ArrayHandle]] = {}
 
-    def argument(self, x: ArrayHandle, axis: int | None, name: str) -> ArrayHandle:
-        """An argument, batched along `axis`, or the same for all examples."""
+    def argument(self, x: ArrayHandle, axis: int | None, name: str, *, writeable: bool = True) -> ArrayHandle:
+        """An argument, batched along `axis`, or the same for all examples. Writes go back if it is `writeable`."""
         if axis is None:
             return self.lift(x, name)
         value = self.builder.adopt(to_front(self.below.builder, self.below.read(x), axis), batched=True)
-        handle = self.recorder.adopt(value, writeable=x.writeable)
+        handle = self.recorder.adopt(value, writeable=writeable and x.writeable)
         handle.tensor = x.tensor
         self._arguments.append(Argument(handle, x, axis, value))
         return handle

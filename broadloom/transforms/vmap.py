@@ -21,7 +21,8 @@ from broadloom.errors import OptionsError, TransformError
 from broadloom.records import dataclass
 from broadloom.tensor.dispatch import Tensor, call
 from broadloom.tensor.stack import running
-from broadloom.transforms.interpreter import BatchInterpreter
+from broadloom.transforms.interpreter import BatchInterpreter, bottom
+from broadloom.transforms.level import Level
 from broadloom.transforms.pytree import Structure, broadcast_prefix, flatten, unflatten
 
 Randomness = Literal["error", "same", "different"]
@@ -106,7 +107,8 @@ def by_dispatch(mapped: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> Any:
-    level = BatchInterpreter(given.size)
+    below = bottom()
+    level = BatchInterpreter(below, Level(below.recorder, given.size))
     inputs = [
         level.argument(x, a) if isinstance(x, (np.ndarray, Tensor)) or a is not None else x
         for x, a in zip(given.leaves, given.axes, strict=True)

@@ -1,0 +1,141 @@
+"""Gufuncs of users, on the roads of `vmap`'s tests."""
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.errors import ParseError, TransformError
+from broadloom.tensor.dispatch import Tensor, made
+from broadloom.transforms.gufunc import gufunc_of
+
+RNG = np.random.default_rng(5)
+A, B = RNG.normal(size=(5, 1, 2, 3)), RNG.normal(size=(4, 3, 6))
+X = RNG.normal(size=(3, 4, 5))
+
+
+def eager(signature, core):
+    return bl.gufunc(signature)(core)
+
+
+def dispatched(signature, core):
+    return gufunc_of(signature, core)
+
+
+def compiled(signature, core):
+    return bl.compile(bl.gufunc(signature)(core), fullgraph=True)
+
+
+def compiled_around(signature, core):
+    inner = bl.gufunc(signature)(core)
+    return bl.compile(lambda *args, **kwargs: inner(*args, **kwargs), fullgraph=True, dynamic=True)
+
+
+ROADS = [eager, dispatched, compiled, compiled_around]
+by_road = pytest.mark.parametrize("gufunc", ROADS, ids=lambda f: f.__name__)
+
+
+@by_road
+def test_loop_dims_broadcast(gufunc):
+    product = gufunc("(m,n),(n,p)->(m,p)", lambda a, b: np.sum(a[:, :, None] * b, axis=1))
+    np.testing.assert_allclose(product(A, B), A @ B, rtol=1e-12)
+    np.testing.assert_allclose(product(A[0, 0], B), A[0, 0] @ B, rtol=1e-12)
+
+
+@by_road
+@pytest.mark.parametrize(
+    "shapes", [((3,), (3,)), ((2, 3), (3,)), ((3,), (4, 3, 2)), ((5, 1, 2, 3), (4, 3, 6))], ids=str
+)
+def test_optional_dims(gufunc, shapes):
+    a, b = (RNG.normal(size=s) for s in shapes)
+    got = gufunc("(m?,n),(n,p?)->(m?,p?)", lambda a, b: a @ b)(a, b)
+    np.testing.assert_allclose(got, a @ b, rtol=1e-12)
+    assert np.shape(got) == np.shape(a @ b)
+
+
+@by_road
+def test_broadcastable_and_fixed_dims(gufunc):
+    dot = gufunc("(3|1),(3|1)->()", lambda a, b: np.sum(a * b))
+    np.testing.assert_allclose(dot(np.ones((2, 1)), np.arange(3.0)), [3.0, 3.0])
+    np.testing.assert_allclose(dot(np.ones((2, 3)), np.arange(3.0)), [3.0, 3.0])
+
+
+@pytest.mark.parametrize("gufunc", ROADS[:3], ids=lambda f: f.__name__)  # a kernel of np.convolve has a known size
+def test_expressions_in_results(gufunc):
+    convolve = gufunc("(m),(n)->(m+n-1)", lambda a, b: np.convolve(a, b))
+    got = convolve(X, np.array([1.0, -2.0]))
+    np.testing.assert_allclose(got, np.apply_along_axis(np.convolve, -1, X, [1.0, -2.0]), rtol=1e-12)
+
+
+@by_road
+def test_axis_keepdims_and_several_results(gufunc):
+    moments = gufunc("(n)->(),()", lambda x: (np.mean(x), np.std(x)))
+    for axis in (0, 1, -1):
+        mean, std = moments(X, axis=axis)
+        np.testing.assert_allclose(mean, X.mean(axis), rtol=1e-12)
+        np.testing.assert_allclose(std, X.std(axis), rtol=1e-12)
+        mean, std = moments(X, axis=axis, keepdims=True)
+        np.testing.assert_allclose(std, X.std(axis, keepdims=True), rtol=1e-12)
+
+
+@by_road
+def test_axes_as_numpy_has_them(gufunc):
+    product = gufunc("(m,n),(n,p)->(m,p)", lambda a, b: a @ b)
+    a, b = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 5, 4))
+    axes = [(0, 1), (0, 1), (-1, 0)]
+    np.testing.assert_allclose(product(a, b, axes=axes), np.matmul(a, b, axes=axes), rtol=1e-12)
+
+
+@by_road
+def test_out_is_written_and_returned(gufunc):
+    moments = gufunc("(n)->(),()", lambda x: (np.mean(x), np.std(x)))
+    out = np.empty((3, 4)), np.empty((3, 4), np.float32)
+    got = moments(X, out=out)
+    assert got[0] is out[0] and got[1] is out[1]
+    np.testing.assert_allclose(out[0], X.mean(-1), rtol=1e-12)
+    np.testing.assert_allclose(out[1], X.std(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("gufunc", [eager, dispatched], ids=lambda f: f.__name__)
+def test_refusals(gufunc):
+    total = gufunc("(n)->()", lambda x: x.sum())
+    with pytest.raises(ValueError, match="output has 0 axes"):
+        total(X, out=np.empty(()))
+    with pytest.raises(ValueError, match="core dim n is 3, not 5"):
+        gufunc("(n),(n)->()", lambda x, y: x @ y)(X, np.ones(3))
+    with pytest.raises(TransformError, match="another shape than its signature says"):
+        gufunc("(n)->()", lambda x: x)(X)
+    with pytest.raises(TransformError, match="another number of results"):
+        gufunc("(n)->(),()", lambda x: x.sum())(X)
+    with pytest.raises(ValueError, match="read-only"):
+        gufunc("(n)->()", lambda x: x.fill(1.0) or x.sum())(X)
+    with pytest.raises(ValueError, match="cannot cast"):
+        total(X, out=np.empty((3, 4), np.int64))
+    with pytest.raises(ParseError):
+        gufunc("(n->()", lambda x: x)
+    with pytest.raises(TypeError, match="takes 1 operands"):
+        total(X, X, X)
+
+
+@by_road
+def test_tensors_and_scalars(gufunc):
+    total = gufunc("(n)->()", lambda x: np.sum(x))
+    assert isinstance(total(made(X)), Tensor)
+    assert type(total(X[0, 0])) is np.float64
+
+
+@by_road
+def test_it_maps_as_any_op(gufunc):
+    weighted = bl.gufunc("(n),(n)->()")(lambda x, w: np.sum(x * w) / np.sum(w))
+    w = RNG.random(4)
+    got = gufunc("(n,k),(n)->(k)", bl.vmap(weighted, in_axes=(1, None)))(X.transpose(0, 1, 2), w)
+    np.testing.assert_allclose(got, np.einsum("bnk,n->bk", X, w) / w.sum(), rtol=1e-12)
+
+
+def test_compiled_it_is_fused_over_the_loop_dims():
+    core = bl.gufunc("(n),(n)->()")(lambda x, w: np.sum(np.exp(x) * w))
+
+    def batched(x, w):
+        return np.sum(np.exp(x) * w, axis=-1)
+
+    kernels = [len(bl.explain(f)(X, X).kernels) for f in (core, batched)]
+    assert kernels[0] == kernels[1] == 1
