@@ -13,6 +13,7 @@ from scipy import special
 
 import broadloom as bl
 from broadloom.array_api import numpy_elementwise, numpy_numbers, numpy_shapes, numpy_sorting
+from broadloom.errors import BroadloomError
 
 Tensor = bl.Tensor
 PACKAGE = Path(bl.__file__).parent
@@ -337,3 +338,49 @@ def test_expm1_of_complex_numbers_at_the_ends(dtype: type) -> None:
     np.testing.assert_array_equal(np.signbit(z.imag[:3]), np.signbit(e.imag[:3]))
     assert not np.signbit(z.real[:3]).any()
     assert bl.expm1(T(0.5)) == np.expm1(0.5)
+
+
+# What depends on data in its size, or is not compiled; each is refused by name when it is.
+MAY_REFUSE = words("nonzero unique_values unique_all unique repeat from_dlpack cholesky qr svd eigh slogdet einsum")
+COMPILED = [name for name in CASES if name.partition(",")[0] not in MAY_REFUSE and "fft" not in name]
+
+
+@pytest.mark.parametrize("start", range(8))
+def test_compiled(start: int) -> None:
+    names = COMPILED[start::8]
+    runs: dict[str, Any] = {f"run{k}": CASES[name][0] for k, name in enumerate(names)}
+    exec("def together():\n    return " + ", ".join(f"{run}()" for run in runs), runs)
+    results = bl.compile(runs["together"], fullgraph=True)()
+    for name, result in zip(names, results, strict=True):
+        compare(name, result, CASES[name][1])
+
+
+def compare(name: str, result: Any, expected: Any) -> None:
+    if isinstance(expected, (tuple, list)):
+        assert len(result) == len(expected)
+        for r, e in zip(result, expected, strict=True):
+            compare(name, r, e)
+        return
+    assert result.dtype == expected.dtype and result.shape == expected.shape, name
+    np.testing.assert_allclose(result, expected, rtol=1e-14, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"])
+def test_sizes_that_depend_on_data_are_refused_by_name(name: str) -> None:
+    function = getattr(bl, name)
+    shown = "unique" if name == "unique_values" else name
+    with pytest.raises(BroadloomError, match=rf"np\.{shown}.*remedy"):
+        bl.vmap(function)(X)
+    with pytest.raises(BroadloomError, match=rf"np\.{shown}.*remedy"):
+        bl.compile(function, fullgraph=True)(X)
+
+
+def test_compiled_functions_take_and_give_tensors() -> None:
+    @bl.compile(fullgraph=True)
+    def f(x: Any, y: Any) -> Any:
+        z = bl.where(x > 0, bl.exp(x), y) + bl.sum(x, axis=0, keepdims=True)
+        return bl.concat([z, bl.ones_like(z)]), bl.expm1(x * 1j), bl.argsort(x, descending=True)
+
+    for result, expected in zip(f(T(X), 2), f.__wrapped__(T(X), 2), strict=True):
+        assert type(result) is Tensor
+        compare("f", result, expected)
