@@ -27,6 +27,7 @@ from __future__ import annotations
 from typing import Any
 
 from broadloom.frontend import random as entries
+from broadloom.frontend import random_choices as choices
 from broadloom.frontend import random_vectors as vectors
 from broadloom.tensor.dispatch import call
 
@@ -249,3 +250,29 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, size: Any = None, dtype: 
     The factor and the product are linear algebra: their last bits may differ between eager and compiled.
     """
     return call(vectors.multivariate_normal, key, mean, cov, size, dtype)
+
+
+# ---- choices ---------------------------------------------------------------------------------------------------------
+
+
+def choice(
+    key: Any, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+) -> Any:
+    """Elements of `a` along `axis`, or of 0, ..., a - 1 if it is an int; `p` has the chance of each, up to a factor.
+
+    With replacement by `integers`, or by the sums of the chances. Without, the first elements of a random order; with
+    chances that of exponential numbers over the chances, which is the order of drawing one by one (Efraimidis and
+    Spirakis, 2006). The result is in random order whether or not `shuffle` asks for it.
+    """
+    return call(choices.choice, key, a, size, replace, p, axis, shuffle)
+
+
+def permutation(key: Any, x: Any, axis: int = 0) -> Any:
+    """The slices of `x` along `axis` in a random order; those of 0, ..., x - 1 if it is an int. The order is that of
+    random words of 64 bits: with n elements no order is more likely than another by more than a part in 2**65/n**2."""
+    return call(choices.permutation, key, x, axis)
+
+
+def permuted(key: Any, x: Any, axis: int | None = None) -> Any:
+    """The elements of `x` in a random order: all of them, or along `axis`, each line in an order of its own."""
+    return call(choices.permuted, key, x, axis)

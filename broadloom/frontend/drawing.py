@@ -45,14 +45,12 @@ def word_of_key(r: Recorder, key: object) -> ArrayHandle:
         many = k.dtype is dtypes.uint32 and k.ndim > 1
         remedy = "map the function over the keys with bl.vmap" if many else "pass bl.random.key(seed)"
         raise invalid("no key", f"an array {k.type}", "uint32[2]", remedy)
-    low, high = (cast(r, shapes.reshape(r, shapes.cut(r, k, 0, n, 1), ()), dtypes.uint64) for n in (0, 1))
-    return call(r, "bitwise_or", low, call(r, "bitwise_left_shift", high, word(r, 32)))
+    return call(r, "key_word", k)
 
 
 def key_of_words(r: Recorder, words: ArrayHandle) -> ArrayHandle:
     """Words as keys: a new last axis of 2."""
-    high = call(r, "bitwise_right_shift", words, word(r, 32))
-    return call(r, "stack", cast(r, words, dtypes.uint32), cast(r, high, dtypes.uint32), axis=-1)
+    return call(r, "word_key", words)
 
 
 def word(r: Recorder, value: int) -> ArrayHandle:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from broadloom.dtypes import ALL, DType, float64, uint64
+from broadloom.dtypes import ALL, DType, float64, uint32, uint64
 from broadloom.errors import DTypeError
 from broadloom.ops import portable, rejection, rules
 from broadloom.ops.portable import Maths, State, Step, Value
@@ -215,4 +215,55 @@ def _record(name: str, entry: Entry) -> Op:
     )
 
 
-OPS = tuple(_record(name, entry) for name, entry in ENTRIES.items())
+# ---- keys as arrays --------------------------------------------------------------------------------------------------
+
+
+def _key_word(key: Array) -> Array:
+    return np.ascontiguousarray(key).view(np.uint64)[..., 0]
+
+
+def _word_key(word: Array) -> Array:
+    return np.ascontiguousarray(word)[..., np.newaxis].view(np.uint32).reshape(*word.shape, 2)
+
+
+def _conversion(
+    name: str,
+    reference: Callable[..., Array],
+    signature: str,
+    core: tuple[int, ...],
+    dtypes: tuple[DType, DType],
+    doc: str,
+) -> Op:
+    parsed = Signature.parse(signature)
+    source, result = dtypes
+    reason = f"{name} takes {source} alone, of which keys are made"
+
+    def rule(given: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        if given[0] is not source:
+            raise DTypeError(f"{name}: {reason}", got=given[0], allowed=source.name)
+        return (result,)
+
+    return Op(
+        name=name,
+        doc=doc,
+        signature=lambda attrs: parsed,
+        result_dtypes=rule,
+        reference=reference,
+        arity=1,
+        traits=frozenset({Trait.CHEAP}),
+        samples=(Sample((core,)),),
+        sample_dtypes=((source,),),
+        empty={d: reason for d in ALL if d is not source},
+    )
+
+
+CONVERSIONS = (
+    _conversion(
+        "key_word", _key_word, "(2)->()", (2,), (uint32, uint64), "A key of two words of 32 bits as one of 64."
+    ),
+    _conversion(
+        "word_key", _word_key, "()->(2)", (), (uint64, uint32), "A word of 64 bits as a key: its halves, lower first."
+    ),
+)
+
+OPS = (*(_record(name, entry) for name, entry in ENTRIES.items()), *CONVERSIONS)

@@ -139,6 +139,8 @@ def binomial(trials, chance, index, key, stream):
 
 
 RANDOM_ORACLES = {
+    "key_word": lambda key: np.uint64(int(key[0]) | int(key[1]) << 32),
+    "word_key": lambda word: np.array([int(word) & LOW, int(word) >> 32], np.uint32),
     "philox": philox,
     "random_below": below,
     "random_unit": unit,

@@ -32,7 +32,7 @@ FURTHER = words("""
     sort argsort searchsorted
     matmul matvec vecmat vecdot outer lu_factor lu_solve cholesky triangular_solve solve inv det slogdet
     qr qr_raw svd svdvals eigh eigvalsh eig eigvals
-    philox random_below random_unit random_normal random_gamma random_poisson random_binomial
+    key_word word_key philox random_below random_unit random_normal random_gamma random_poisson random_binomial
     portable_log portable_log1p portable_exp portable_expm1 portable_sinpi portable_cospi
 """)
 

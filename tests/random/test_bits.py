@@ -7,16 +7,9 @@ import pytest
 
 import broadloom as bl
 import broadloom.random as R
-from broadloom import dtypes
 from broadloom.frontend import random as entries
 from broadloom.frontend import random_vectors as vectors
-from broadloom.frontend.table import FUNCTIONS
 from broadloom.graph.interpret import interpret
-from broadloom.graph.ir import TensorType
-from broadloom.graph.manager import PassContext
-from broadloom.graph.storage import Recorder
-from broadloom.passes.table import default_pipeline
-from tests.fusion.graphs import scheduled
 from tests.random.cases import ALL, EACH_ONCE
 from tests.random.programs import native, native_of_any_size, recorded
 
@@ -112,17 +105,6 @@ def test_multivariate_normal_is_equal_to_rounding():
     np.testing.assert_allclose(eager, mean + z @ np.linalg.cholesky(cov).T, rtol=1e-13, atol=1e-13)
     got = native(vectors.multivariate_normal, {"key": KEY, "mean": mean, "cov": cov}, size=(200,))
     np.testing.assert_allclose(got, eager, rtol=1e-13, atol=1e-13)
-
-
-def test_numbers_fuse_into_what_reads_them():
-    """The words, the numbers and the sum of their squares are one kernel without a buffer between."""
-    r = Recorder("f")
-    k = r.input("key", TensorType(dtypes.uint32, (2,)))
-    x = FUNCTIONS[entries.normal](r, k, 0.0, 2.0, size=(1000,))
-    graph = r.finish([FUNCTIONS[np.sum](r, FUNCTIONS[np.square](r, x))]).graph
-    program = scheduled(default_pipeline().run(graph, PassContext())).program
-    assert len(program.steps) == 1
-    assert [b for b in program.buffers if b.kind == "workspace"] == []
 
 
 def test_values_that_stay():

@@ -14,7 +14,7 @@ from typing import Any
 from broadloom.codegen import llvm
 from broadloom.codegen.emit.cell import Cell, Emitter, Row
 from broadloom.codegen.lane import Lane
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param
+from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import register_type
 from broadloom.dtypes import DType
@@ -99,9 +99,11 @@ def _helper(module: ModuleBuilder, name: str, attrs: Mapping[str, Any], lanes: i
     attributes, wide = _LOOPED, vector_bits(module.features) // 64
     if lanes == 1 < wide:
         form = _helper(module, name, attrs, wide)
-        module.keep([form.pointer])
+        # Kept and of small size, it is left as it is: LLVM would take away parameters that are the same in all calls, or
+        # make copies for their values, of which no vector form is known.
+        module.keep([form.pointer, Val("ptr", f"@{spelled}")])
         variant = f"_ZGV_LLVM_N{wide}{'v' * len(params)}_{spelled}({form.name[1:]})"
-        attributes += f' "vector-function-abi-variant"="{variant}"'
+        attributes += f' optsize "vector-function-abi-variant"="{variant}"'
     return module.helper(spelled, _shaped(entry.result, lanes), params, build, attributes)
 
 
