@@ -45,6 +45,7 @@ from broadloom.capture.values import (
 from broadloom.frontend.table import ATTRIBUTES
 from broadloom.frontend.table import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle
+from broadloom.lazy import LazyModule
 from broadloom.symbolic import Expr
 from broadloom.tensor.dispatch import Tensor
 
@@ -233,6 +234,9 @@ def _of_instance(c: Context, v: InstanceValue, name: str) -> Value:
     if own is not Marker.UNBOUND:
         return own
     if entry is MISSING:
+        if v.type is LazyModule and v.object is not None:
+            module = v.object.load()
+            return _of_module(c, ObjectValue(module, Module(module.__name__)), module, name)
         if special_entry(c, v, "__getattr__") is not MISSING:
             _refuse_attribute(c, v, name, "its class defines __getattr__")
         if source is not None:
