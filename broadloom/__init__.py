@@ -12,6 +12,7 @@ array([0., 0.])
 # isort: off
 # fmt: off
 from broadloom.array_api import fft, linalg, special
+from broadloom.array_api.counting import bincount, topk
 from broadloom.array_api.creation import (
     arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones, ones_like,
     tril, triu, zeros, zeros_like,
@@ -53,7 +54,7 @@ from broadloom.array_api.numpy_shapes import (
     vsplit, vstack,
 )
 from broadloom.array_api.numpy_sorting import (
-    argpartition, argwhere, bincount, digitize, flatnonzero, histogram, histogram_bin_edges, intersect1d, isin,
+    argpartition, argwhere, digitize, flatnonzero, histogram, histogram_bin_edges, intersect1d, isin,
     lexsort, median, nanargmax, nanargmin, nancumprod, nancumsum, nanmax, nanmean, nanmedian, nanmin, nanprod,
     nanstd, nansum, nanvar, partition, percentile, quantile, ravel_multi_index, setdiff1d, union1d, unique,
     unravel_index,
@@ -101,7 +102,8 @@ __all__ = [  # noqa: RUF022
     "reciprocal", "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rot90",
     "round", "searchsorted", "select", "setdiff1d", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort",
     "spacing", "special", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes",
-    "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose", "trapezoid", "tri", "tril", "triu",
+    "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "transpose", "trapezoid", "tri", "tril",
+    "triu",
     "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot",
     "gufunc", "vecdot", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",

@@ -22,11 +22,6 @@ def argwhere(a: Any) -> Any:
     return call(np.argwhere, a)
 
 
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """How often each number from 0 on stands among the elements, or the sum of their weights."""
-    return call(np.bincount, x, weights=weights, minlength=minlength)
-
-
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The bin that each element falls in."""
     return call(np.digitize, x, bins, right=right)

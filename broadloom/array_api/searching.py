@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from broadloom.frontend import sorting
 from broadloom.tensor.dispatch import call
 
 
@@ -44,17 +45,17 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """The indices that sort `x` along an axis; equal elements keep their order if `stable`."""
-    if not descending:
-        return call(np.argsort, x, axis=axis, stable=stable)
-    backward = call(np.argsort, call(np.flip, x, axis=axis), axis=axis, stable=stable)
-    return call(np.subtract, x.shape[axis] - 1, call(np.flip, backward, axis=axis))
+    """The indices that sort `x` along an axis; equal elements keep their order, also if `descending`."""
+    if descending:
+        return call(sorting.argsort, x, axis=axis, descending=True, stable=stable)
+    return call(np.argsort, x, axis=axis, stable=stable)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """`x` sorted along an axis; equal elements keep their order if `stable`."""
-    ascending = call(np.sort, x, axis=axis, stable=stable)
-    return call(np.flip, ascending, axis=axis) if descending else ascending
+    """`x` sorted along an axis; equal elements keep their order, also if `descending`."""
+    if descending:
+        return call(sorting.sort, x, axis=axis, descending=True, stable=stable)
+    return call(np.sort, x, axis=axis, stable=stable)
 
 
 def unique_all(x: Any, /) -> Any:

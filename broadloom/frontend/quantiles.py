@@ -17,7 +17,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
-from broadloom.frontend.indexing import getitem
+from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, call, cast, constant, is_numpy_inexact, is_symbolic, result_dtype
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import np_moveaxis, np_swapaxes
@@ -309,7 +309,7 @@ def _quantiles(
     part = np_moveaxis(r, sorted_, axis, 0)
     virtual = method.virtual(r, n, q)
     if method.gamma is None or (linear and virtual.dtype.is_integer):
-        result = getitem(r, part, virtual)
+        result = take(r, part, virtual, 0)
     else:
         lower, upper = _neighbours(r, virtual, n)
         gamma = method.gamma(r, apply(r, np.subtract, virtual, cast(r, lower, virtual.dtype)), virtual)

@@ -542,6 +542,9 @@ def _selected_in_place(f: Callable[..., Any], plain: Callable[..., Any]) -> Call
     return None if handler is None else selection.inplace(handler)
 
 
+# Functions that NumPy does not have: the entry itself is what stands for them.
+OWN: tuple[Callable[..., Any], ...] = (sorting.topk, sorting.sort, sorting.argsort, histograms.bincount)
+
 FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, run, selected=_selected(run, f)) for f, run in _PURE.items()),
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
@@ -549,6 +552,7 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
     **{f: Entry(f"bl.random.{f.__name__}", f) for f in _OWN},
     **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},
+    **{f: Entry(f"bl.{f.__name__}", f) for f in OWN},
 }
 
 

@@ -236,3 +236,46 @@ def test_signalling_nan_counts_as_quiet(dtype, bits):
     for a, b in zip(compiled(f)(signalling, ones), compiled(f)(quiet, ones), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (compiled(f)(signalling, ones)[1] == 1).all()
+
+
+@pytest.mark.difference("Every sort is stable, whatever `kind` asks for")
+def test_sorts_are_stable(rng):
+    x = rng.integers(0, 3, 500)
+    places = compiled(lambda x: (np.argsort(x), np.argpartition(x, 9), np.argsort(x, kind="heapsort")))(x)
+    for got in places:
+        assert np.array_equal(got, np.argsort(x, kind="stable"))
+    assert not np.array_equal(np.argsort(x, kind="heapsort"), places[0])
+    zeros = np.tile([0.0, -0.0], 40)
+    same_bits(compiled(lambda x: np.sort(x))(zeros), zeros)
+    same_bits(compiled(lambda x: np.partition(x, 250))(x), np.sort(x))
+    y = rng.permutation(5000)
+    assert not np.array_equal(np.partition(y, 2500), compiled(lambda y: np.partition(y, 2500))(y))
+
+
+@pytest.mark.difference("A nan in bfloat16 is sorted behind all numbers")
+def test_a_nan_in_bfloat16_is_sorted_to_the_end():
+    x = np.array([3, np.nan, 1, 2], ml_dtypes.bfloat16)
+    values, places = compiled(lambda x: (np.sort(x), np.argsort(x)))(x)
+    assert np.isnan(values[-1]) and not np.isnan(np.sort(x)[-1])
+    assert places.tolist() == [2, 3, 0, 1]
+
+
+@pytest.mark.difference("Bins, edges, ranges and quantiles that are known only at run time are not checked")
+def test_what_is_known_only_at_run_time_is_not_checked():
+    x, bins = np.array([0.5, 1.5]), np.array([0.0, 2.0, 1.0])
+    assert set(compiled(lambda x, b: np.digitize(x, b))(x, bins).tolist()) <= {0, 1, 2, 3}
+    assert compiled(lambda x, b: np.histogram(x, b)[0])(x, bins).shape == (2,)
+    assert np.isnan(compiled(lambda x: np.histogram(x, 3)[1])(np.array([1.0, np.nan]))).all()
+    assert compiled(lambda x, q: np.quantile(x, q))(x, np.array([-0.5, 1.5])).tolist() == [0.5, 1.5]
+    for f, arguments in (
+        (np.digitize, (x, bins)),
+        (np.histogram, (x, bins)),
+        (np.histogram, ([1.0, np.nan], 3)),
+        (np.quantile, (x, 1.5)),
+    ):
+        with pytest.raises(ValueError, match=r"must|range"):
+            f(*arguments)
+    order = np.array([-2, -1])
+    assert compiled(lambda x, o: np.searchsorted(x, 1.0, sorter=o))(x, order) == 1
+    with pytest.raises(ValueError, match="out of range"):
+        np.searchsorted(x, 1.0, sorter=order)
