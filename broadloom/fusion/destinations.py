@@ -2,7 +2,8 @@
 
 What goes in: a graph, the uses of its values, and the output buffers that wait for some of them. What comes out: more
 entries of the same kind - a value that is only updated into an output is made in the output's buffer from the start,
-a part of a concatenation in its place in the whole.
+a part of a concatenation in its place in the whole, a value that is only an output with its axes in another order in
+that output's memory.
 
 What holds: a value gets at most one destination, of its own dtype and shape; whether it could be made there is seen
 when it is lowered, and if not, it is copied.
@@ -22,6 +23,7 @@ from broadloom.ops.record import Op, Trait
 from broadloom.symbolic import Size
 
 UPDATES = ("slice_update", "scatter")  # ops whose result is their first operand, changed in places
+INLINED = (Trait.POINTWISE, Trait.GATHER, Trait.CREATION, Trait.VIEW)  # made where they are read, not in a buffer
 Destinations = dict[ValueId, Buffer]
 NewBuffer = Callable[[DType, Layout], Buffer]
 
@@ -31,7 +33,7 @@ def reserve(
 ) -> None:
     """Add destinations, from the end of the graph to its beginning; `new` makes a workspace buffer."""
     types = graph.types
-    fresh = _fresh(graph)
+    fresh, stored = _fresh(graph, (Trait.VIEW,)), _fresh(graph, INLINED)
     value = len(types)
     for node in reversed(graph.nodes):
         value -= len(node.types)
@@ -44,6 +46,10 @@ def reserve(
             once = uses[operand] == 1 and operand not in node.inputs[1:]
             if once and operand not in destinations and types[operand] == node.types[0]:
                 destinations[operand] = destinations[result]
+        elif node.op.name == "permute" and result in destinations:
+            operand = node.inputs[0]
+            if operand in stored and uses[operand] == 1 and operand not in destinations:
+                destinations[operand] = _permuted(destinations[result], node.attributes["axes"])
         elif node.op.name == "concat":
             parts = [v for v in node.inputs if v in fresh and node.inputs.count(v) == 1 and v not in destinations]
             if any(types[v].ndim == node.types[0].ndim for v in parts):
@@ -67,6 +73,16 @@ def _reserve_parts(
         start = start + size
 
 
+def _permuted(buffer: Buffer, axes: tuple[int, ...]) -> Buffer:
+    """The buffer as the operand of a permute whose result it holds."""
+    layout = buffer.layout
+    lead = len(layout.shape) - len(axes)
+    source = [*range(lead), *(lead + axis + len(axes) for axis in axes)]  # of each axis of the result
+    place = sorted(range(len(source)), key=source.__getitem__)
+    shape, strides = (tuple(items[p] for p in place) for items in (layout.shape, layout.strides))
+    return replace(buffer, layout=Layout(shape, strides, layout.offset))
+
+
 def window(layout: Layout, axis: int, start: Size, size: Size) -> Layout:
     """The layout of `size` entries of `axis` from `start` on.
 
@@ -77,12 +93,12 @@ def window(layout: Layout, axis: int, start: Size, size: Size) -> Layout:
     return Layout(shape, layout.strides, layout.offset + start * layout.strides[axis])
 
 
-def _fresh(graph: Graph) -> set[int]:
-    """The values that are made by an op of their own, not inputs, constants or views."""
+def _fresh(graph: Graph, but: Sequence[Trait]) -> set[int]:
+    """The values that are made by an op that has none of these traits: not inputs and constants."""
     position = len(graph.inputs)
     found: set[int] = set()
     for node in graph.nodes:
-        if isinstance(node.op, Op) and not node.op.has(Trait.VIEW):
+        if isinstance(node.op, Op) and not any(map(node.op.has, but)):
             found.update(range(position, position + len(node.types)))
         position += len(node.types)
     return found

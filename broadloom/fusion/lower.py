@@ -316,7 +316,7 @@ def lower(
     for output_value, buffers in outputs.items():
         for buffer in buffers:
             box = state.boxes[output_value]
-            if box.storage.buffer is not buffer or not box.is_whole:
+            if state.strided(box) != (buffer, buffer.layout):
                 state.copy_to(box, buffer)
     _write_backs(state)
     return Lowered(

@@ -64,7 +64,7 @@ def resized(call: Call, rng: np.random.Generator) -> Call:
     domains = {k: (kind, sizes.get(n, n)) for k, (kind, n) in sample.domains.items()}
     attrs = {k: _resized(v, sizes) if k in SIZES else v for k, v in sample.attrs.items()}
     changed = replace(sample, core_shapes=shapes, domains=domains, attrs=attrs)
-    return replace(call, sample=changed) if own and _accepted(call, changed) else call
+    return replace(call, sample=changed) if own and accepted(call, changed) else call
 
 
 def _resized(value: Any, sizes: Mapping[int, int]) -> Any:
@@ -150,14 +150,14 @@ def _sized(module: Module, placed: Placed, values: dict[Symbol, int], rng: np.ra
         ranges = {s: VARYING[name] for s, (_, name) in placed.varying.items()}
         drawn |= {s: int(rng.integers(low, high + 1)) for s, (low, high) in ranges.items()}
         facts = (f for f in module.graph.facts if hints.keys() & (free_symbols(f.lhs) | free_symbols(f.rhs)))
-        if all(f.holds({**values, **drawn}) for f in facts) and _accepted(placed.call, placed.at(drawn)):
+        if all(f.holds({**values, **drawn}) for f in facts) and accepted(placed.call, placed.at(drawn)):
             values.update(drawn)
             return placed.at(drawn)
     values.update(hints)
     return placed.at(hints)
 
 
-def _accepted(call: Call, sample: Sample) -> bool:
+def accepted(call: Call, sample: Sample) -> bool:
     """Whether the op takes these sizes, and no result is too large for a test."""
     try:
         results = infer(call.op, list(zip(call.dtypes, sample.core_shapes, strict=True)), sample.attrs)

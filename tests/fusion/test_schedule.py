@@ -287,3 +287,13 @@ def test_loops_that_never_run_stay_apart():
     body = Body((Literalv(float32, bytes(4)), Store("b", 0, 0)))
     kernel = Kernel("k", loops, (Stage((), body),))
     assert [loop.extent for loop in collapse(kernel).outer] == [2, 0]
+
+
+@pytest.mark.parametrize("op", ["cumsum", "sort"])
+def test_a_value_that_is_an_output_with_its_axes_moved_is_made_there(op):
+    def f(b, x):
+        return b.call("permute", b.call(op, x, axis=-1), axes=(-1, -3, -2))
+
+    program = scheduled(graph_of(f, (3, N, 5))).program
+    assert len(program.steps) == 1
+    assert workspace(program) == []
