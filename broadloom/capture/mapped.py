@@ -67,7 +67,7 @@ def _call(c: Context, function: Value, told: Mapping, args: list[Value], kwargs:
     in_axes = tuple(told.in_axes) if isinstance(told.in_axes, list) else told.in_axes
     axes = broadcast_prefix(in_axes, structure.parts[0], "in_axes") + [0] * structure.parts[1].leaves
     places = [_axis(c, leaf, a) for leaf, a in zip(leaves, axes, strict=True)]
-    level = Level(c.recorder, _size(c, told, leaves, places))
+    level = Level(c.recorder, _size(c, told, leaves, places), told.randomness)
     inside = [
         leaf if a is None else level.argument(leaf, a, "an argument") for leaf, a in zip(leaves, places, strict=True)
     ]

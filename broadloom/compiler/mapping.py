@@ -25,10 +25,11 @@ from broadloom.compiler.refusals import Refusals, kinds_of
 from broadloom.graph.interpret import interpret
 from broadloom.tensor.dispatch import Traced
 from broadloom.tensor.stack import active
+from broadloom.transforms.batching import Randomness
 from broadloom.transforms.gufunc import Gufunc, gufunc_of
 from broadloom.transforms.gufunc import by_dispatch as gufunc_by_dispatch
 from broadloom.transforms.pytree import flatten, unflatten
-from broadloom.transforms.vmap import Randomness, Vmapped, arguments_of, in_chunks, mapped
+from broadloom.transforms.vmap import Vmapped, arguments_of, in_chunks, mapped
 from broadloom.transforms.vmap import by_dispatch as vmap_by_dispatch
 
 KEPT = 16  # captures of one mapped function

@@ -24,7 +24,8 @@ from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size
 
-SPLIT, FOLD = 0xFFFFFFFF << 32, 0xFFFFFFFE << 32  # the streams that keys are made from; drawing uses lower ones
+SPLIT, FOLD = 0xFFFFFFFF << 32, 0xFFFFFFFE << 32  # the streams that keys are made from, of examples the one below;
+# drawing uses lower ones
 _NUMBERS = (int, float, np.bool_, np.integer, np.floating)
 
 
@@ -46,6 +47,11 @@ def word_of_key(r: Recorder, key: object) -> ArrayHandle:
         remedy = "map the function over the keys with bl.vmap" if many else "pass bl.random.key(seed)"
         raise invalid("no key", f"an array {k.type}", "uint32[2]", remedy)
     return call(r, "key_word", k)
+
+
+def key_to_draw(r: Recorder, key: object) -> ArrayHandle:
+    """The word of the key that numbers are drawn with, which is each example's own in a batched program."""
+    return r.key_to_draw(word_of_key(r, key))
 
 
 def key_of_words(r: Recorder, words: ArrayHandle) -> ArrayHandle:
@@ -277,7 +283,7 @@ def drawing(r: Recorder, key: object, size: object, *given: Given, core: shapes.
     valid = None
     for test in tests:
         valid = test if valid is None else call(r, "logical_and", valid, test)
-    return Drawing(r, word_of_key(r, key), positions(r, shape), shape, tuple(numbers), valid)
+    return Drawing(r, key_to_draw(r, key), positions(r, shape), shape, tuple(numbers), valid)
 
 
 def positions(r: Recorder, shape: shapes.Shape) -> ArrayHandle:

@@ -29,6 +29,7 @@ from broadloom.frontend.drawing import (
     integer_dtype,
     invalid,
     key_of_words,
+    key_to_draw,
     positions,
     result_shape,
     word,
@@ -125,7 +126,7 @@ def integers(
     low, high = (0, low) if high is None else (low, high)
     wide = dtypes.uint64 if d is dtypes.uint64 else dtypes.int64
     first, last, static = _bounds(r, low, high, endpoint, d, wide)
-    draw = Drawing(r, word_of_key(r, key), word(r, 0), result_shape(r, size, (first, last)), (), None)
+    draw = Drawing(r, key_to_draw(r, key), word(r, 0), result_shape(r, size, (first, last)), (), None)
     draw = Drawing(r, draw.key, positions(r, draw.shape), draw.shape, (), None)
     count = call(r, "add", call(r, "subtract", _as_word(r, last), _as_word(r, first)), word(r, 1))
     if not static:

@@ -17,11 +17,11 @@ from broadloom.frontend.drawing import (
     drawing,
     float_dtype,
     invalid,
+    key_to_draw,
     parameter,
     positions,
     result_shape,
     static_size,
-    word_of_key,
 )
 from broadloom.frontend.operands import as_array, call, cast
 from broadloom.frontend.reductions import np_max
@@ -49,7 +49,7 @@ def dirichlet(r: Recorder, key: object, alpha: object, size: object = None, dtyp
         raise invalid("alpha of a Dirichlet distribution", f"{a.ndim} axes", "one axis", "map it with bl.vmap")
     number, valid = parameter(r, "alpha", a, NOT_NEGATIVE)
     shape = (*result_shape(r, size, ()), a.shape[0])
-    draw = Drawing(r, word_of_key(r, key), positions(r, shape), shape, (), valid)
+    draw = Drawing(r, key_to_draw(r, key), positions(r, shape), shape, (), valid)
     x, y = draw.gamma(number)
     logs = (x.log() + y).handle
     shifted = Number(r, call(r, "subtract", logs, np_max(r, logs, -1, keepdims=True))).exp()
@@ -89,7 +89,7 @@ def multivariate_normal(
     if m.ndim != 1 or c.ndim != 2 or not shapes.same_shape(r, c.shape, (m.shape[0], m.shape[0])):
         raise invalid("mean and cov", f"shapes {m.shape} and {c.shape}", "(n,) and (n, n)", "map it with bl.vmap")
     shape = (*result_shape(r, size, ()), m.shape[0])
-    draw = Drawing(r, word_of_key(r, key), positions(r, shape), shape, (), None)
+    draw = Drawing(r, key_to_draw(r, key), positions(r, shape), shape, (), None)
     factor = linalg.np_cholesky(r, c)
     z = draw.whole(draw.normal().handle)
     x = call(r, "matvec", factor, z)

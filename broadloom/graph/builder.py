@@ -48,6 +48,8 @@ class Builder(Protocol):
 
     def node_of(self, value: ValueId) -> Node | None: ...
 
+    def key_to_draw(self, word: ValueId) -> ValueId: ...
+
 
 class GraphBuilder:
     """Builds one graph in SSA form.
@@ -185,6 +187,11 @@ class GraphBuilder:
             if provisional == value:
                 return declared
         raise VerifyError("not an input", got=f"%{value}")
+
+    def key_to_draw(self, word: ValueId) -> ValueId:
+        """The key, as one word, that random numbers are drawn with where a program has this one: the same, but for an
+        interpreter that stands for many."""
+        return word
 
     def node_of(self, value: ValueId) -> Node | None:
         """The node that a value is a result of; None for an input."""

@@ -385,6 +385,10 @@ class Recorder:
         order = orders.iterator_order(shape, [self._operand(o) for o in operands])
         return self._fresh(self.read(handle), orders.dense_layout(shape, order, handle.dtype.itemsize))
 
+    def key_to_draw(self, word: ArrayHandle) -> ArrayHandle:
+        """The key, as one word, that random numbers are drawn with where the program has this one."""
+        return self._fresh(self.builder.key_to_draw(self.read(word)), word.storage.layout)
+
     def as_scalar(self, handle: ArrayHandle) -> ArrayHandle:
         """The current value of a 0-d handle as a NumPy scalar: no later write is seen through it."""
         if handle.ndim:

@@ -82,6 +82,10 @@ class EagerBuilder:
         """All sizes are known: no question is left open."""
         return None
 
+    def key_to_draw(self, word: ValueId) -> ValueId:
+        """The key itself."""
+        return word
+
     def node_of(self, value: ValueId) -> Node | None:
         """How a value came about is not kept."""
         return None

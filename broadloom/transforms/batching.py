@@ -12,9 +12,12 @@ operands are all unbatched stays unbatched, and is made once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from broadloom.errors import Location, ShapeError, VerifyError
+import numpy as np
+
+from broadloom.dtypes import uint64
+from broadloom.errors import Location, ShapeError, TransformError, VerifyError
 from broadloom.graph.builder import Builder, canonical_attributes
 from broadloom.graph.ir import Node, TensorType, ValueId
 from broadloom.ops.infer import infer
@@ -23,6 +26,9 @@ from broadloom.ops.signature import equal
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size
+
+Randomness = Literal["error", "same", "different"]
+EXAMPLE = 0xFFFFFFFD << 32  # the stream of random numbers that the keys of examples are made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,9 @@ class BatchBuilder:
     ((2, 3), (5, 2, 3))
     """
 
-    def __init__(self, inner: Builder, size: Size) -> None:
-        """`size`: the number of examples."""
-        self.inner, self.size = inner, size
+    def __init__(self, inner: Builder, size: Size, randomness: Randomness = "error") -> None:
+        """`size`: the number of examples. `randomness`: what a draw from a key that all of them share does."""
+        self.inner, self.size, self.randomness = inner, size, randomness
         self._values: list[Batched] = []
 
     @property
@@ -137,6 +143,27 @@ class BatchBuilder:
     def node_of(self, value: ValueId) -> Node | None:
         """The call that a value is a result of, in terms of one example; None for a value that was adopted."""
         return self._values[value].node
+
+    def key_to_draw(self, word: ValueId) -> ValueId:
+        """A key of each example's own: where all share one, by `randomness` an error, that key, or one made of it and
+        the example's number."""
+        v = self._values[word]
+        inner = self.inner.key_to_draw(v.inner)
+        if v.batched or self.randomness == "same":
+            return self.adopt(inner, batched=v.batched)
+        if self.randomness == "error":
+            raise TransformError(
+                "random numbers drawn with a key that all examples share",
+                got="an unbatched key",
+                allowed="a key for each example",
+                remedy="map the function over bl.random.split(key, n), or give vmap randomness='same' or 'different'",
+                location=self.location,
+            )
+        shape = (self.size, *(1,) * self.inner.type_of(inner).ndim)
+        number = self.inner.call("iota", size=self.size, dtype=uint64)
+        index = self.inner.call("reshape", number, core=1, shape=shape)
+        stream = self.inner.constant(np.uint64(EXAMPLE))
+        return self.adopt(self.inner.call("philox", index, stream, inner, word=0), batched=True)
 
     # ---- the rule -----------------------------------------------------------------------------------------------
 

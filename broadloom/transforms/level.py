@@ -16,7 +16,7 @@ from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 from broadloom.symbolic import Size
-from broadloom.transforms.batching import BatchBuilder
+from broadloom.transforms.batching import BatchBuilder, Randomness
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Argument:
 class Level:
     """See the module docstring."""
 
-    def __init__(self, below: Recorder, size: Size) -> None:
+    def __init__(self, below: Recorder, size: Size, randomness: Randomness = "error") -> None:
         self.below = below
-        self.builder = BatchBuilder(below.builder, size)
+        self.builder = BatchBuilder(below.builder, size, randomness)
         self.recorder = Recorder(builder=self.builder)
         self.recorder.location = below.location
         self._arguments: list[Argument] = []

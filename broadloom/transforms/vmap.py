@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from broadloom.errors import OptionsError, TransformError
 from broadloom.records import dataclass
 from broadloom.tensor.dispatch import Tensor, call
 from broadloom.tensor.stack import running
+from broadloom.transforms.batching import Randomness
 from broadloom.transforms.interpreter import BatchInterpreter, bottom
 from broadloom.transforms.level import Level
 from broadloom.transforms.pytree import Structure, broadcast_prefix, flatten, unflatten
 
-Randomness = Literal["error", "same", "different"]
 NUMBERS = (int, float, complex, np.generic)
 
 
@@ -108,7 +108,7 @@ def by_dispatch(mapped: Vmapped, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> Any:
     below = bottom()
-    level = BatchInterpreter(below, Level(below.recorder, given.size))
+    level = BatchInterpreter(below, Level(below.recorder, given.size, mapping.randomness))
     inputs = [
         level.argument(x, a) if isinstance(x, (np.ndarray, Tensor)) or a is not None else x
         for x, a in zip(given.leaves, given.axes, strict=True)
