@@ -190,6 +190,16 @@ def chisquare(key: Any, df: Any, size: Any = None, dtype: Any = None) -> Any:
     return call(entries.chisquare, key, df, size, dtype)
 
 
+def noncentral_chisquare(key: Any, df: Any, nonc: Any, size: Any = None, dtype: Any = None) -> Any:
+    """Chi-square with df degrees of freedom, more than 0, and 2*n more, n Poisson of mean nonc/2, 0 or more."""
+    return call(entries.noncentral_chisquare, key, df, nonc, size, dtype)
+
+
+def noncentral_f(key: Any, dfnum: Any, dfden: Any, nonc: Any, size: Any = None, dtype: Any = None) -> Any:
+    """Fisher's F whose numerator is `noncentral_chisquare` with dfnum and nonc."""
+    return call(entries.noncentral_f, key, dfnum, dfden, nonc, size, dtype)
+
+
 def f(key: Any, dfnum: Any, dfden: Any, size: Any = None, dtype: Any = None) -> Any:
     """Fisher's F with dfnum and dfden degrees of freedom, more than 0: a ratio of two gamma numbers."""
     return call(entries.f, key, dfnum, dfden, size, dtype)
@@ -235,6 +245,12 @@ def negative_binomial(key: Any, n: Any, p: Any, size: Any = None, dtype: Any = N
 def geometric(key: Any, p: Any, size: Any = None, dtype: Any = None) -> Any:
     """Trials up to the first success, of chance p, more than 0: 1 + floor(log(u)/log(1 - p)), at most 2**63 - 1024."""
     return call(entries.geometric, key, p, size, dtype)
+
+
+def logseries(key: Any, p: Any, size: Any = None, dtype: Any = None) -> Any:
+    """Logarithmic series of p, 0 or more and less than 1, by Kemp's LK, "Efficient generation of logarithmically
+    distributed pseudo-random variables" (1981)."""
+    return call(entries.logseries, key, p, size, dtype)
 
 
 def multinomial(key: Any, n: Any, pvals: Any, size: Any = None) -> Any:

@@ -164,6 +164,11 @@ POSITIVE_CHANCE = Domain(
     lambda x: 0 < x <= 1,
     lambda x: call(x.r, "logical_and", x.of(0.0).compare("less", x), x.compare("less_equal", 1.0)),
 )
+CHANCE_BELOW_ONE = Domain(
+    "0 to 1, without 1",
+    lambda x: 0 <= x < 1,
+    lambda x: call(x.r, "logical_and", x.of(0.0).compare("less_equal", x), x.compare("less", 1.0)),
+)
 Given = tuple[str, object, Domain]
 
 

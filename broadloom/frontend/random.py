@@ -17,6 +17,7 @@ from broadloom.dtypes import DType
 from broadloom.frontend.drawing import (
     ANY,
     CHANCE,
+    CHANCE_BELOW_ONE,
     FOLD,
     NOT_NEGATIVE,
     POSITIVE,
@@ -349,6 +350,31 @@ def chisquare(r: Recorder, key: object, df: object, size: object = None, dtype: 
     return draw.finish(_gamma(draw, draw.parameters[0] * 0.5) * 2.0, float_dtype(dtype))
 
 
+def noncentral_chisquare(
+    r: Recorder, key: object, df: object, nonc: object, size: object = None, dtype: object = None
+) -> ArrayHandle:
+    """`bl.random.noncentral_chisquare`."""
+    draw = drawing(r, key, size, ("df", df, POSITIVE), ("nonc", nonc, NOT_NEGATIVE))
+    return draw.finish(_noncentral(draw, *draw.parameters), float_dtype(dtype))
+
+
+def noncentral_f(
+    r: Recorder, key: object, dfnum: object, dfden: object, nonc: object, size: object = None, dtype: object = None
+) -> ArrayHandle:
+    """`bl.random.noncentral_f`."""
+    given = (("dfnum", dfnum, POSITIVE), ("dfden", dfden, POSITIVE), ("nonc", nonc, NOT_NEGATIVE))
+    draw = drawing(r, key, size, *given)
+    n, d, shift = draw.parameters
+    divisor = _gamma(draw, d * 0.5, 2) * 2.0
+    return draw.finish(_noncentral(draw, n, shift) * d / (divisor * n), float_dtype(dtype))
+
+
+def _noncentral(draw: Drawing, df: Number, shift: Number) -> Number:
+    """A chi-square number with a Poisson number of further pairs of degrees of freedom, of mean shift/2."""
+    pairs = draw.poisson(shift * 0.5, 1)
+    return _gamma(draw, df * 0.5 + pairs) * 2.0
+
+
 def f(r: Recorder, key: object, dfnum: object, dfden: object, size: object = None, dtype: object = None) -> ArrayHandle:
     """`bl.random.f`."""
     draw = drawing(r, key, size, ("dfnum", dfnum, POSITIVE), ("dfden", dfden, POSITIVE))
@@ -397,6 +423,17 @@ def negative_binomial(
     successes, chance = draw.parameters
     mean = _gamma(draw, successes, 0) * ((1.0 - chance) / chance)
     return draw.finish(draw.poisson(mean, 1), integer_dtype(dtype))
+
+
+def logseries(r: Recorder, key: object, p: object, size: object = None, dtype: object = None) -> ArrayHandle:
+    """`bl.random.logseries`."""
+    draw = drawing(r, key, size, ("p", p, CHANCE_BELOW_ONE))
+    rate = (-draw.parameters[0]).log1p()
+    u, q = draw.positive(), -(rate * draw.positive(0, 1)).expm1()
+    long = 1.0 + (u.log() / q.log()).floor()
+    short = u.of(1.0).where(q.compare("less", u), 2.0)
+    x = long.where(u.compare("less_equal", q * q), short)
+    return draw.finish(x.where(u.of(0.0).compare("less", q), 1.0), integer_dtype(dtype))
 
 
 def geometric(r: Recorder, key: object, p: object, size: object = None, dtype: object = None) -> ArrayHandle:

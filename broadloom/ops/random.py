@@ -24,7 +24,7 @@ from broadloom.ops.rules import Array
 from broadloom.ops.signature import Signature
 from broadloom.records import dataclass
 
-BLOCK = 4096  # elements that a reference kernel works on at once
+BLOCK = 16384  # elements that a reference kernel works on at once
 
 
 class NumPyMaths:
@@ -56,9 +56,10 @@ class NumPyMaths:
 
     def loop(self, step: Step, args: State, state: State, waiting: Array, limit: int) -> State:
         """What waits is kept together, so that a step costs no more than what is left to do."""
-        result = tuple(np.array(s) for s in state)
-        places = np.flatnonzero(waiting)
-        args, state = tuple(a[places] for a in args), tuple(s[places] for s in state)
+        n = max(x.size for x in (*args, *state, waiting))
+        result = tuple(np.array(np.broadcast_to(s, n)) for s in state)
+        places = np.flatnonzero(np.broadcast_to(waiting, n))
+        args, state = _taken(args, places), tuple(s[places] for s in result)
         for t in range(limit):
             if not places.size:
                 break
@@ -66,26 +67,36 @@ class NumPyMaths:
             for whole, part in zip(result, state, strict=True):
                 whole[places] = part
             left = ~finished
-            places, args, state = places[left], tuple(a[left] for a in args), tuple(s[left] for s in state)
+            places, args, state = places[left], _taken(args, left), _taken(state, left)
         return result
+
+
+def _taken(arrays: State, places: Array) -> State:
+    """The elements at these places; an array of one element stands for all."""
+    return tuple(a if a.size == 1 else a[places] for a in arrays)
 
 
 NUMPY = NumPyMaths()
 
 
 def blocked(function: Callable[..., Value], dtype: DType) -> Callable[..., Array]:
-    """A reference kernel that runs `function(m, *arrays, **attributes)` on blocks of its broadcast operands."""
+    """A reference kernel that runs `function(m, *arrays, **attributes)` on blocks of its broadcast operands. Operands
+    of one element, such as a key, stay such: what depends on them alone is cheap."""
 
     def kernel(*arrays: Array, **attrs: Any) -> Array:
-        shape = np.broadcast_shapes(*(a.shape for a in arrays))
-        result = np.empty(shape, dtype.numpy)
-        modes: Any = [["readonly"]] * len(arrays) + [["writeonly"]]
+        result = np.empty(np.broadcast_shapes(*(a.shape for a in arrays)), dtype.numpy)
+        single = [a.reshape(1) if a.size == 1 else None for a in arrays]
+        modes: Any = [["readonly"]] * single.count(None) + [["writeonly"]]
         flags: Any = ["external_loop", "buffered", "zerosize_ok"]
-        blocks = np.nditer([*arrays, result], flags, modes, buffersize=BLOCK)
+        many = [a for a, one in zip(arrays, single, strict=True) if one is None]
+        blocks = np.nditer([*many, result], flags, modes, buffersize=BLOCK)
         with blocks, np.errstate(all="ignore"):
-            for *operands, out in blocks:
+            for block in blocks:
+                *operands, out = block if isinstance(block, tuple) else (block,)
                 if out.size:
-                    out[...] = function(NUMPY, *map(np.ascontiguousarray, operands), **attrs)
+                    rest = iter(operands)
+                    given = (np.ascontiguousarray(next(rest)) if one is None else one for one in single)
+                    out[...] = function(NUMPY, *given, **attrs)
         return result
 
     return kernel

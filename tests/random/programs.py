@@ -6,6 +6,7 @@ results of its compiled graph, for sizes that are constants or symbols.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from broadloom.graph.ir import Graph, TensorType
 from broadloom.graph.storage import Recorder
 from broadloom.symbolic import ShapeEnv
 from tests.compiled.modules import Module, compiled
+from tests.random.cases import Case
 
 Array = np.ndarray[Any, Any]
 
@@ -44,3 +46,12 @@ def native_of_any_size(entry: Any, key: Array, sizes: list[tuple[int, ...]], **o
     graph = r.finish([FUNCTIONS[entry](r, k, size=symbols, **others)]).graph
     module = Module(graph, (), compiled(graph))
     return [module.run([key, np.zeros(size, np.int8)])[0] for size in sizes]
+
+
+def native_of_all(cases: Sequence[Case], key: Array, size: tuple[int, ...]) -> Callable[[int], tuple[Array, ...]]:
+    """The results of all cases, compiled together, as a function of the number of threads."""
+    r = Recorder("f")
+    k = r.input("key", TensorType(from_numpy(key.dtype), key.shape))
+    graph = r.finish([FUNCTIONS[c.entry](r, k, size=size, **c.parameters) for c in cases]).graph
+    module = Module(graph, (), compiled(graph))
+    return lambda threads: module.run([key], threads)

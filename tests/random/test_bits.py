@@ -10,8 +10,12 @@ import broadloom.random as R
 from broadloom.frontend import random as entries
 from broadloom.frontend import random_vectors as vectors
 from broadloom.graph.interpret import interpret
+from broadloom.ops.random import ENTRIES
+from broadloom.ops.table import OPS
+from tests.codegen.loops import Case as LoopCase
+from tests.codegen.loops import compile_loops
 from tests.random.cases import ALL, EACH_ONCE
-from tests.random.programs import native, native_of_any_size, recorded
+from tests.random.programs import native, native_of_all, native_of_any_size, recorded
 
 SIZES = [(0,), (1,), (2,), (3,), (4,), (5,), (7,), (64,), (1001,), (4099,)]
 KEY = R.key(2024).numpy()
@@ -62,11 +66,28 @@ def test_parameters_may_differ_between_examples_that_share_a_key():
     same(got, np.stack([R.normal(KEY, 0.0, s, size=4).numpy() for s in scales]))
 
 
-@pytest.mark.parametrize("case", EACH_ONCE, ids=str)
-def test_threads_do_not_matter(case):
-    graph_arguments = {"key": KEY}
-    one, three = (native(case.entry, graph_arguments, threads=n, size=(70_001,), **case.parameters) for n in (1, 3))
-    same(one, three)
+def test_threads_do_not_matter():
+    """One program of all distributions: each of its kernels is large enough to be shared out."""
+    run = native_of_all(EACH_ONCE, KEY, (70_001,))
+    for one, three in zip(run(1), run(3), strict=True):
+        same(one, three)
+
+
+@pytest.mark.parametrize("features", [frozenset(), frozenset({"avx2", "sse4.1"})], ids=["128", "256"])
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_length_of_vectors_does_not_matter(name, features, rng):
+    """Other forms of the loops, and rounding without an instruction for it."""
+    entry = ENTRIES[name]
+    words = [rng.integers(0, 2**64, 3001, dtype=np.uint64) for d in entry.operands if d.kind == "u"]
+    numbers = [rng.uniform(0, 30, 3001) for d in entry.operands if d.kind == "f"]
+    if name == "random_binomial":
+        numbers = [np.floor(10 * numbers[0]), numbers[1] / 30]
+    for attrs in entry.attrs:
+        case = LoopCase(name, entry.operands, entry.result, attrs)
+        expected = OPS[name].reference(*numbers, *words, **attrs)
+        for chosen in (features, None):
+            (loop,) = compile_loops([case], chosen)
+            same(loop(*numbers, *words), expected)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

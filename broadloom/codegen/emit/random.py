@@ -99,8 +99,8 @@ def _helper(module: ModuleBuilder, name: str, attrs: Mapping[str, Any], lanes: i
     attributes, wide = _LOOPED, vector_bits(module.features) // 64
     if lanes == 1 < wide:
         form = _helper(module, name, attrs, wide)
-        # Kept and of small size, it is left as it is: LLVM would take away parameters that are the same in all calls, or
-        # make copies for their values, of which no vector form is known.
+        # Kept and of small size, it is left as it is: LLVM would take away parameters that are the same in all calls,
+        # or make copies for their values, of which no vector form is known.
         module.keep([form.pointer, Val("ptr", f"@{spelled}")])
         variant = f"_ZGV_LLVM_N{wide}{'v' * len(params)}_{spelled}({form.name[1:]})"
         attributes += f' optsize "vector-function-abi-variant"="{variant}"'
