@@ -219,7 +219,9 @@ def apply_view(x: np.ndarray[Any, Any], name: str, attrs: Mapping[str, Any]) -> 
             view: np.ndarray[Any, Any] = x[key]
             return view
         case "diagonal":
-            return x.diagonal(attrs["offset"], attrs["axis1"], attrs["axis2"])
+            diagonal = x.diagonal(attrs["offset"], attrs["axis1"], attrs["axis2"])
+            diagonal.flags.writeable = x.flags.writeable  # np.diagonal's own is read-only, that of np.einsum is not
+            return diagonal
         case "view_dtype":
             return x.view(attrs["dtype"].numpy)
     raise TypeError(f"{name} is not a view op")

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors, norms and small linear algebra.
+"""Products of matrices and vectors.
 
 What goes in: the arguments of the NumPy function. What comes out: a NumPy scalar for a 0-d result, else a fresh
 array. Operands are promoted as NumPy's loops are; bool products are logical.
@@ -6,8 +6,7 @@ array. Operands are promoted as NumPy's loops are; bool products are logical.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,16 @@ from broadloom.frontend.operands import (
     call,
     cast,
     constant,
-    is_numpy_inexact,
     known_dtype,
     resolve,
     result_dtype,
 )
-from broadloom.frontend.reductions import np_max, np_min, np_sum
+from broadloom.frontend.reductions import np_sum
 from broadloom.frontend.shaping import np_diagonal, np_moveaxis
 from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.strides import representative
 
 
 def _pair(r: Recorder, a: object, b: object) -> tuple[ArrayHandle, ArrayHandle]:
@@ -257,175 +256,50 @@ def np_cross(
 
 
 def np_multi_dot(r: Recorder, arrays: Sequence[object], *, out: object = None) -> ArrayHandle:
-    """`numpy.linalg.multi_dot`, from left to right."""
+    """`numpy.linalg.multi_dot`, in the order that takes the fewest multiplications."""
     if len(arrays) < 2:
         raise plain_numpy_raises("expecting at least two arrays")
-    result: object = arrays[0]
-    for x in arrays[1:]:
-        result = np_dot(r, result, x)
-    return deliver(r, as_array(r, result), as_out(out))
+    if len(arrays) == 2:
+        return np_dot(r, arrays[0], arrays[1], out)
+    matrices = [as_array(r, a) for a in arrays]
+    first, last = matrices[0].ndim == 1, matrices[-1].ndim == 1
+    if first:
+        matrices[0] = shapes.insert_axes(r, matrices[0], 0)
+    if last:
+        matrices[-1] = shapes.insert_axes(r, matrices[-1], 1)
+    if any(m.ndim != 2 for m in matrices):
+        raise plain_numpy_raises("multi_dot takes matrices, and vectors at the ends")
+    result = _chain(r, matrices, _splits([representative(m.shape[0]) for m in matrices], matrices[-1]), out)
+    if first and last:
+        return deliver(r, shapes.reshape(r, result, ()), None)
+    return shapes.reshape(r, result, (shapes.count(result.shape),)) if first or last else result
 
 
-def np_matrix_power(r: Recorder, a: object, n: int) -> ArrayHandle:
-    """`numpy.linalg.matrix_power` for a constant power, by repeated squaring as NumPy."""
-    x = as_array(r, a)
-    if x.ndim < 2 or not shapes.same(r, x.shape[-1], x.shape[-2]):
-        raise plain_numpy_raises("last 2 dimensions of the array must be square")
-    if not isinstance(n, int):
-        raise Unsupported("matrix_power with a power that is not constant", "give a constant int")
-    if n == 0:
-        result = r.copy(x)
-        eye = call(r, "eye", rows=x.shape[-1], cols=x.shape[-1], offset=0, dtype=x.dtype)
-        r.write(result, shapes.expand(r, eye, x.shape))
-        return result
-    if n < 0:
-        x, n = np_inv(r, x), -n
-    if n == 1:
-        return x
-    power: ArrayHandle | None = None
-    square = x
-    while n:
-        if n & 1:
-            power = square if power is None else np_matmul(r, power, square)
-        n >>= 1
-        if n:
-            square = np_matmul(r, square, square)
-    if power is None:
-        raise TypeError("a positive power has a set bit")
-    return power
+def _splits(rows: Sequence[int], last: ArrayHandle) -> dict[tuple[int, int], int]:
+    """Where to split each run of matrices for the fewest multiplications: Cormen et al., Introduction to Algorithms,
+    15.2. What the order is changes no result but by rounding, so ordinary sizes stand for symbolic ones."""
+    n, sizes = len(rows), [*rows, representative(last.shape[1])]
+    cost = {(i, i): 0 for i in range(n)}
+    split: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = [cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i, j] = min(costs)
+            split[i, j] = i + costs.index(cost[i, j])
+    return split
 
 
-# ---- norms -----------------------------------------------------------------------------------------------------------
-
-
-def np_norm(r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False) -> ArrayHandle:
-    """`numpy.linalg.norm`, except those matrix norms that need singular values."""
-    a = as_array(r, x)
-    if not is_numpy_inexact(a.dtype):
-        a = cast(r, a, dtypes.float64)
-    if axis is None:
-        if ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1):
-            flat = shapes.reshape(r, a, (shapes.count(a.shape),))
-            result = _root_of_squares(r, flat, (-1,), False)
-            result = shapes.reshape(r, result, (1,) * a.ndim) if keepdims else result
-            return deliver(r, result, None)
-        axes: tuple[int, ...] = tuple(range(-a.ndim, 0))
-    else:
-        wanted = axis if isinstance(axis, (tuple, list)) else (axis,)
-        axes = tuple(shapes.axis_from_end(v, a.ndim) for v in wanted)
-    if len(axes) == 1:
-        return deliver(r, _vector_norm(r, a, ord, axes, keepdims), None)
-    if len(axes) == 2 and axes[0] != axes[1]:
-        return deliver(r, _matrix_norm(r, a, ord, axes, keepdims), None)
-    raise plain_numpy_raises("improper number of dimensions to norm")
-
-
-def _root_of_squares(r: Recorder, a: ArrayHandle, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
-    if a.dtype.kind == "c":
-        squares = call(r, "add", call(r, "square", call(r, "real", a)), call(r, "square", call(r, "imag", a)))
-    else:
-        squares = call(r, "square", a)
-    return call(r, "sqrt", call(r, "sum", squares, axes=tuple(sorted(axes)), keepdims=keepdims))
-
-
-def _vector_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
-    if ord is None or ord == 2:
-        return _root_of_squares(r, a, axes, keepdims)
-    if isinstance(ord, str):
-        raise plain_numpy_raises(f"invalid norm order {ord!r} for vectors")
-    magnitude = apply(r, np.absolute, a)
-    if ord == math.inf:
-        return np_max(r, magnitude, axes, None, keepdims)
-    if ord == -math.inf:
-        return np_min(r, magnitude, axes, None, keepdims)
-    if ord == 0:
-        nonzero = call(r, "not_equal", a, constant(r, 0, a.dtype))
-        return np_sum(r, cast(r, nonzero, a.dtype.real), axes, None, None, keepdims)
-    if ord == 1:
-        return np_sum(r, magnitude, axes, None, None, keepdims)
-    total = np_sum(r, apply(r, np.power, magnitude, ord), axes, None, None, keepdims)
-    return apply(r, np.power, total, 1 / ord)
-
-
-def _matrix_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...], keepdims: bool) -> ArrayHandle:
-    if ord in (None, "fro", "f"):
-        return _root_of_squares(r, a, axes, keepdims)
-    if ord in (2, -2, "nuc"):
-        raise Unsupported(f"matrix norm {ord!r}: it needs singular values", "use ord='fro', 1 or inf")
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise plain_numpy_raises("invalid norm order for matrices")
-    summed, kept = axes if ord in (1, -1) else (axes[1], axes[0])
-    sums = np_sum(r, apply(r, np.absolute, a), summed, None, None, True)
-    extreme = np_max if ord in (1, math.inf) else np_min
-    result = extreme(r, sums, kept, None, True)
-    return result if keepdims else shapes.drop_axes(r, result, axes)
-
-
-def np_vector_norm(
-    r: Recorder, x: object, /, *, axis: object = None, keepdims: bool = False, ord: Any = 2
+def _chain(
+    r: Recorder, matrices: Sequence[ArrayHandle], splits: Mapping[tuple[int, int], int], out: object
 ) -> ArrayHandle:
-    """`numpy.linalg.vector_norm`."""
-    a = as_array(r, x)
-    if axis is not None and not isinstance(axis, (tuple, list)):
-        return np_norm(r, a, ord, axis, keepdims)
-    if axis is not None and len(axis) != a.ndim:
-        raise Unsupported("vector_norm over several axes", "reshape them to one")
-    result = np_norm(r, shapes.reshape(r, a, (shapes.count(a.shape),)), ord, 0)
-    return shapes.reshape(r, result, (1,) * a.ndim) if keepdims else result
+    def product(i: int, j: int, out: object = None) -> ArrayHandle:
+        if i == j:
+            return matrices[i]
+        k = splits[i, j]
+        return np_dot(r, product(i, k), product(k + 1, j), out)
 
-
-def np_matrix_norm(r: Recorder, x: object, /, *, keepdims: bool = False, ord: Any = "fro") -> ArrayHandle:
-    """`numpy.linalg.matrix_norm`."""
-    return np_norm(r, x, ord, (-2, -1), keepdims)
-
-
-# ---- solving ---------------------------------------------------------------------------------------------------------
-
-
-def _linalg_operand(r: Recorder, a: object) -> ArrayHandle:
-    x = as_array(r, a)
-    if x.dtype.bits == 16 and x.dtype.is_inexact:
-        raise plain_numpy_raises(f"array type {x.dtype} is unsupported in linalg")
-    return x if x.dtype.is_inexact else cast(r, x, dtypes.float64)
-
-
-def _square(r: Recorder, a: object) -> ArrayHandle:
-    x = _linalg_operand(r, a)
-    if x.ndim < 2 or not shapes.same(r, x.shape[-1], x.shape[-2]):
-        raise plain_numpy_raises("last 2 dimensions of the array must be square")
-    return x
-
-
-def np_solve(r: Recorder, a: object, b: object) -> ArrayHandle:
-    """`numpy.linalg.solve`; a 1-d b is a vector, otherwise the last two axes are matrices."""
-    x, y = _square(r, a), _linalg_operand(r, b)
-    d = result_dtype(r, x.dtype.numpy, y.dtype.numpy)
-    x, y = cast(r, x, d), cast(r, y, d)
-    if y.ndim == 0:
-        raise plain_numpy_raises("b has no dimension to solve for")
-    if y.ndim == 1:
-        column = shapes.insert_axes(r, y, 1)
-        solved = call(r, "solve", x, column)
-        return shapes.drop_axes(r, solved, [-1])
-    return call(r, "solve", x, y)
-
-
-def np_inv(r: Recorder, a: object) -> ArrayHandle:
-    """`numpy.linalg.inv`."""
-    return call(r, "inv", _square(r, a))
-
-
-def np_det(r: Recorder, a: object) -> ArrayHandle:
-    """`numpy.linalg.det`."""
-    return deliver(r, call(r, "det", _square(r, a)), None)
-
-
-def np_cholesky(r: Recorder, a: object, /, *, upper: bool = False) -> ArrayHandle:
-    """`numpy.linalg.cholesky`."""
-    x = _square(r, a)
-    if not upper:
-        return call(r, "cholesky", x)
-    raise Unsupported("np.linalg.cholesky(upper=True)", "take the transpose of the lower factor")
+    return product(0, len(matrices) - 1, out)
 
 
 # ---- numpy.linalg's Array API spellings ------------------------------------------------------------------------------

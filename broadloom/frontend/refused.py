@@ -16,7 +16,6 @@ DATA_SIZE = "the size of the result depends on data: use a mask with np.where or
 QUANTILES = "quantiles without nans are not compiled: fill the nans, or call it outside the compiled function"
 HISTOGRAMS = "use np.histogram of each axis, or bl.bincount of combined bin numbers"
 BOOLEAN = "it gives a Python bool of data: return the array comparison, or call it outside the compiled function"
-SPECTRAL = "this decomposition is not compiled: call it outside the compiled function"
 FILES = "read and write files outside the compiled function"
 TEXT = "make text outside the compiled function"
 STATE = "set NumPy's global state outside the compiled function"
@@ -48,14 +47,12 @@ _BY_REMEDY: dict[str, str] = {
     MATRICES: "bmat asmatrix",
     OUTSIDE: "asarray_chkfinite real_if_close ix_ "
     "ravel_multi_index unravel_index diag_indices diag_indices_from tril_indices tril_indices_from triu_indices "
-    "triu_indices_from einsum_path unwrap i0 kaiser hamming hanning bartlett blackman poly polyadd "
+    "triu_indices_from unwrap i0 kaiser hamming hanning bartlett blackman poly polyadd "
     "polyder polydiv polyfit polyint polymul polysub roots nanargmax nanargmin",
-    "write it with np.matmul, np.tensordot or broadcast products and sums": "einsum",
     "use np.vstack in its place": "row_stack",
 }
 
 _LINALG: dict[str, str] = {
-    SPECTRAL: "cond eig eigh eigvals eigvalsh lstsq matrix_rank pinv qr svd svdvals slogdet tensorinv tensorsolve",
     STATE: "test",
 }
 DATA_DEPENDENT = frozenset({DATA_SIZE, SETS})

@@ -26,13 +26,16 @@ from broadloom.frontend import (
     casting,
     convolution,
     creation,
+    decompositions,
     differences,
+    einsum,
     elementwise,
     histograms,
     indexing,
     linalg,
     loops,
     nan_reductions,
+    norms,
     padding,
     quantiles,
     queries,
@@ -44,6 +47,7 @@ from broadloom.frontend import (
     searching,
     selection,
     shaping,
+    solving,
     sorting,
     special,
     ufuncs,
@@ -111,13 +115,9 @@ def inward(r: Recorder, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         known_dtype(value.dtype)
         return r.constant(value)
-    if isinstance(value, (tuple, list)):
-        return (
-            type(value)(inward(r, v) for v in value)
-            if type(value) in (tuple, list)
-            else tuple(inward(r, v) for v in value)
-        )
-    return value
+    if isinstance(value, tuple):
+        return tuple.__new__(type(value), [inward(r, v) for v in value])  # a named tuple stays one
+    return [inward(r, v) for v in value] if isinstance(value, list) else value
 
 
 def _of(
@@ -359,17 +359,33 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.kron: linalg.np_kron,
     np.trace: linalg.np_trace,
     np.cross: linalg.np_cross,
+    np.einsum: einsum.np_einsum,
+    np.einsum_path: einsum.np_einsum_path,
     np.convolve: convolution.np_convolve,
     np.correlate: convolution.np_correlate,
-    np.linalg.norm: linalg.np_norm,
-    np.linalg.vector_norm: linalg.np_vector_norm,
-    np.linalg.matrix_norm: linalg.np_matrix_norm,
-    np.linalg.solve: linalg.np_solve,
-    np.linalg.inv: linalg.np_inv,
-    np.linalg.det: linalg.np_det,
-    np.linalg.cholesky: linalg.np_cholesky,
+    np.linalg.norm: norms.np_norm,
+    np.linalg.vector_norm: norms.np_vector_norm,
+    np.linalg.matrix_norm: norms.np_matrix_norm,
+    np.linalg.cond: norms.np_cond,
+    np.linalg.solve: solving.np_solve,
+    np.linalg.inv: solving.np_inv,
+    np.linalg.det: solving.np_det,
+    np.linalg.slogdet: solving.np_slogdet,
+    np.linalg.cholesky: solving.np_cholesky,
+    np.linalg.matrix_power: solving.np_matrix_power,
+    np.linalg.tensorinv: solving.np_tensorinv,
+    np.linalg.tensorsolve: solving.np_tensorsolve,
+    np.linalg.qr: decompositions.np_qr,
+    np.linalg.svd: decompositions.np_svd,
+    np.linalg.svdvals: decompositions.np_svdvals,
+    np.linalg.eigh: decompositions.np_eigh,
+    np.linalg.eigvalsh: decompositions.np_eigvalsh,
+    np.linalg.eig: decompositions.np_eig,
+    np.linalg.eigvals: decompositions.np_eigvals,
+    np.linalg.pinv: decompositions.np_pinv,
+    np.linalg.lstsq: decompositions.np_lstsq,
+    np.linalg.matrix_rank: decompositions.np_matrix_rank,
     np.linalg.multi_dot: linalg.np_multi_dot,
-    np.linalg.matrix_power: linalg.np_matrix_power,
     np.linalg.matmul: linalg.np_matmul,
     np.linalg.matrix_transpose: shaping.np_matrix_transpose,
     np.linalg.tensordot: linalg.np_linalg_tensordot,
@@ -451,7 +467,7 @@ _REDUCING: tuple[Callable[..., Any], ...] = (
     reductions.np_all,
 )
 
-_SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, linalg.np_matmul, linalg.np_norm)
+_SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, linalg.np_matmul, norms.np_norm)
 
 # Functions that NumPy lacks: the entry itself is the callable.
 _OWN: tuple[Callable[..., Any], ...] = (
@@ -556,6 +572,8 @@ FUNCTIONS: dict[Callable[..., Any], Entry] = {
     **{f: Entry(f"bl.random.{f.__name__}", f) for f in _OWN},
     **{t: Entry(f"np.{t.__name__}", partial(casting.scalar_type, t), t) for t in _TYPES},
     **{f: Entry(f"bl.{f.__name__}", f) for f in OWN},
+    decompositions.eig: Entry("bl.linalg.eig", decompositions.eig),
+    decompositions.eigvals: Entry("bl.linalg.eigvals", decompositions.eigvals),
 }
 
 

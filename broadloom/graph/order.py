@@ -192,6 +192,15 @@ def _along(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[i
     return iterator_order(shape, operands[1:])
 
 
+def _qr_raw(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
+    """NumPy factors a copy of the matrix in place; the coefficients are a gufunc's result."""
+    x = operands[0]
+    if len(shape) == len(x.shape):
+        return copy_order(x)
+    loops = Operand(x.shape[:-2], x.strides[:-2], x.itemsize)
+    return (*iterator_order(loops.shape, [loops]), len(shape) - 1)
+
+
 def _where(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
     return iterator_order(shape, operands)
 
@@ -217,6 +226,7 @@ ORDER_RULES: dict[str, Rule] = {
     "where": _where,
     "gather": _gather,
     "take_along_axis": _along,
+    "qr_raw": _qr_raw,
 }
 
 

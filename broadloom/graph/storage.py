@@ -378,12 +378,14 @@ class Recorder:
         layout = orders.dense_layout(representatives(handle.shape), axes, handle.dtype.itemsize)
         return self._fresh(self.read(handle), layout)
 
-    def arrange(self, handle: ArrayHandle, operands: Sequence[ArrayHandle]) -> ArrayHandle:
+    def arrange(self, handle: ArrayHandle, operands: Sequence[ArrayHandle], summed: Sequence[Size] = ()) -> ArrayHandle:
         """A fresh array of the handle's value, in the order in which one loop over `operands` would store it: for a
-        ufunc that is a composition of ops."""
-        shape = representatives(handle.shape)
+        ufunc that is a composition of ops. The operands may have further axes, of the sizes `summed`."""
+        shape = representatives((*handle.shape, *summed))
         order = orders.iterator_order(shape, [self._operand(o) for o in operands])
-        return self._fresh(self.read(handle), orders.dense_layout(shape, order, handle.dtype.itemsize))
+        kept = tuple(axis for axis in order if axis < handle.ndim)
+        layout = orders.dense_layout(shape[: handle.ndim], kept, handle.dtype.itemsize)
+        return self._fresh(self.read(handle), layout)
 
     def key_to_draw(self, word: ArrayHandle) -> ArrayHandle:
         """The key, as one word, that random numbers are drawn with where the program has this one."""

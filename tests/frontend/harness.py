@@ -44,9 +44,9 @@ def unwrap(x: Any) -> Any:
 def wrap(r: Recorder, x: Any) -> Any:
     if isinstance(x, ArrayHandle):
         return Traced(r, x)
-    if isinstance(x, tuple | list):
-        return type(x)(wrap(r, e) for e in x)
-    return x
+    if isinstance(x, tuple):
+        return tuple.__new__(type(x), [wrap(r, e) for e in x])
+    return [wrap(r, e) for e in x] if isinstance(x, list) else x
 
 
 def call(r: Recorder, entry: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
