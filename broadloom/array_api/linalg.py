@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from broadloom.frontend import decompositions
 from broadloom.tensor.dispatch import call
 
 LinAlgError = np.linalg.LinAlgError
@@ -139,13 +140,13 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def eig(a: Any) -> Any:
-    """The eigenvalues and right eigenvectors."""
-    return call(np.linalg.eig, a)
+    """The eigenvalues and right eigenvectors, always complex; NumPy's are real where no eigenvalue is complex."""
+    return call(decompositions.eig, a)
 
 
 def eigvals(a: Any) -> Any:
-    """The eigenvalues."""
-    return call(np.linalg.eigvals, a)
+    """The eigenvalues, always complex; NumPy's are real where none is complex."""
+    return call(decompositions.eigvals, a)
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:

@@ -8,7 +8,7 @@ What holds: sums over categories are added in a fixed order, so these too have t
 from __future__ import annotations
 
 from broadloom import dtypes
-from broadloom.frontend import linalg, shapes
+from broadloom.frontend import shapes, solving
 from broadloom.frontend.drawing import (
     CHANCE,
     NOT_NEGATIVE,
@@ -90,7 +90,7 @@ def multivariate_normal(
         raise invalid("mean and cov", f"shapes {m.shape} and {c.shape}", "(n,) and (n, n)", "map it with bl.vmap")
     shape = (*result_shape(r, size, ()), m.shape[0])
     draw = Drawing(r, key_to_draw(r, key), positions(r, shape), shape, (), None)
-    factor = linalg.np_cholesky(r, c)
+    factor = solving.np_cholesky(r, c)
     z = draw.whole(draw.normal().handle)
     x = call(r, "matvec", factor, z)
     return draw.whole(cast(r, call(r, "add", m, x), float_dtype(dtype)))
