@@ -1,0 +1,76 @@
+"""Linear algebra: each statement of docs/differences.md about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.errors import GraphBreakError
+from broadloom.runtime.symbols import library_routine
+
+
+def compiled(function):
+    return bl.compile(function, fullgraph=True)
+
+
+@pytest.mark.difference("`np.einsum` sums an index that only one operand has before it multiplies")
+def test_einsum_may_overflow_elsewhere():
+    def f(a, b, optimize):
+        return np.einsum("i,ij->i", a, b, optimize=optimize)
+
+    a, b = np.array([0.5, 0.0]), np.full((2, 3), 1e308)
+    with np.errstate(all="ignore"):
+        plain, optimized = f(a, b, False), f(a, b, True)
+    got = compiled(lambda a, b: f(a, b, False))(a, b)
+    assert np.isinf(got[0]) and np.isnan(got[1])
+    np.testing.assert_array_equal(optimized, got)
+    assert np.isfinite(plain[1]) or np.isnan(plain[1])  # NumPy's own loop does either, by the strides of its operands
+    a, b, c = (np.random.default_rng(k).standard_normal((9, 9)) for k in range(3))
+    chain = compiled(lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c))(a, b, c)
+    np.testing.assert_allclose(chain, a @ b @ c, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.difference("`np.linalg.eig` and `eigvals` of a real matrix are refused")
+def test_eigenvalues_of_a_real_matrix():
+    symmetric, turning = np.diag([1.0, 2.0]), np.array([[0.0, -1.0], [1.0, 0.0]])
+    assert np.linalg.eigvals(symmetric).dtype == np.float64 and np.linalg.eigvals(turning).dtype == np.complex128
+    for f in (np.linalg.eig, np.linalg.eigvals):
+        with pytest.raises(GraphBreakError, match=r"astype\(complex\)"):
+            compiled(lambda a, f=f: f(a))(symmetric)
+    for a in (symmetric, turning):
+        assert np.linalg.eigvals(a.astype(complex)).dtype == np.complex128
+        np.testing.assert_allclose(compiled(lambda a: np.linalg.eigvals(a.astype(complex)))(a), np.linalg.eigvals(a))
+        for run in (bl.linalg.eig, compiled(lambda a: bl.linalg.eig(a))):
+            assert [np.asarray(x).dtype for x in run(a)] == [np.complex128, np.complex128]
+
+
+@pytest.mark.difference(
+    "Eigenvectors, singular vectors and the factors of QR are those of the LAPACK that SciPy brings"
+)
+def test_vectors_of_equal_values_span_the_same_space():
+    assert library_routine("dsyevd") and library_routine("dgesdd")
+    a = np.kron(np.eye(2), np.array([[2.0, 1.0], [1.0, 2.0]]))  # the eigenvalues 1 and 3, twice each
+    w, v = compiled(lambda a: tuple(np.linalg.eigh(a)))(a)
+    np.testing.assert_allclose(w, [1, 1, 3, 3], atol=1e-12)
+    np.testing.assert_allclose(v @ np.diag(w) @ v.T, a, atol=1e-12)
+    np.testing.assert_allclose(v[:, :2] @ v[:, :2].T, (3 * np.eye(4) - a) / 2, atol=1e-12)
+
+
+@pytest.mark.difference("`np.linalg.lstsq` is computed from the singular values")
+def test_residuals_of_least_squares():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((6, 3)), rng.standard_normal(6)
+    want = np.linalg.lstsq(a, b)
+    with pytest.raises(GraphBreakError, match="depends on data"):
+        compiled(lambda a, b: np.linalg.lstsq(a, b))(a, b)
+
+    def used(a, b):
+        x, residuals, rank, s = np.linalg.lstsq(a, b)
+        return x, residuals.sum(), rank, s
+
+    for got, expected in zip(compiled(used)(a, b), (want[0], want[1].sum(), *want[2:]), strict=True):
+        assert type(got) is type(expected)
+        np.testing.assert_allclose(got, expected, rtol=1e-10)
+    deficient = a[:, [0, 0, 1]]
+    assert np.linalg.lstsq(deficient, b)[1].size == 0 and compiled(used)(deficient, b)[1] == 0
