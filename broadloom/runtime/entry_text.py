@@ -55,7 +55,7 @@ STEPS = {
 INPUTS = {"array": 0, "scalar": 1, "int": 2, "size": 3, "extension": 4}
 OUTPUTS = {"c": 0, "f": 1, "strided": 2, "scalar": 3}
 RECIPES = {"output": 0, "scalar": 1, "const": 2, "reg": 3, "tuple": 4, "list": 5, "float": 6, "complex": 7,
-           "integer": 8, "bool": 9, "wrap": 10}  # fmt: skip
+           "integer": 8, "bool": 9, "wrap": 10, "call": 11}  # fmt: skip
 RPN = {"const": 0, "size": 1, "int": 2, "add": 3, "mul": 4, "floordiv": 5, "mod": 6, "min": 7, "max": 8, "eq": 9,
        "ne": 10, "lt": 11, "le": 12}  # fmt: skip
 RPN_DEPTH = 32

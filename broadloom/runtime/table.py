@@ -26,6 +26,7 @@ from broadloom.capture.recipe import (
     FromOutput,
     ListResult,
     Recipe,
+    TensorOf,
     TupleResult,
     rebuild,
 )
@@ -36,6 +37,7 @@ from broadloom.runtime import context, entry_text, native, python_entry, results
 from broadloom.runtime.binding import Parameters
 from broadloom.runtime.spec import EntryInput, EntrySpec
 from broadloom.symbolic import Add, Expr, FloorDiv, Max, Min, Mod, Mul, Size, Symbol
+from broadloom.tensor import dispatch
 
 STEPS, RPN = entry_text.STEPS, entry_text.RPN
 FRAME_LIMIT = 1 << 16  # bytes of stack that one call may take
@@ -328,6 +330,10 @@ class _Encoder:
                 register = self.register(source)
                 self.step("hold", register)
                 code += [ops["reg"], register]
+            case TensorOf(base, None) if id(recipe) not in seen:  # a second place gets the same tensor, in Python
+                seen.add(id(recipe))
+                self._recipe(base, code, modes, seen)
+                code += [ops["call"], self.pointer(dispatch.made)]
             case ConstantResult(value) if not isinstance(value, np.ndarray):
                 code += [ops["const"], self.pointer(value)]
             case TupleResult(items) | ListResult(items):

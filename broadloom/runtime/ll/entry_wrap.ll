@@ -1,4 +1,20 @@
-; The result, from postfix code: {op, operand} pushes one value, or packs the last ones.
+; The result, from postfix code: {op, operand} pushes one value, packs the last ones, or calls something with the last.
+
+; callable(value), which takes the value over; null with an error set.
+define internal ptr @called(ptr %callable, ptr %value) {
+entry:
+  %args = call ptr @PyTuple_New(i64 1)
+  %bad = icmp eq ptr %args, null
+  br i1 %bad, label %fail, label %go
+go:
+  %set = call i32 @PyTuple_SetItem(ptr %args, i64 0, ptr %value)
+  %r = call ptr @PyObject_CallObject(ptr %callable, ptr %args)
+  call void @Py_DecRef(ptr %args)
+  ret ptr %r
+fail:
+  call void @Py_DecRef(ptr %value)
+  ret ptr null
+}
 
 ; callable(tuple of output arrays, tuple of arguments)
 define internal ptr @wrap_call(ptr %callable, ptr %objects, i64 %nout, ptr %params, i64 %nparams) {
@@ -160,7 +176,18 @@ one:
   %istuple = icmp eq i64 %op, 4
   %islist = icmp eq i64 %op, 5
   %container = or i1 %istuple, %islist
-  br i1 %container, label %build, label %single
+  br i1 %container, label %build, label %other
+other:
+  %iscall = icmp eq i64 %op, 11
+  br i1 %iscall, label %calling, label %single
+calling:
+  %last = sub i64 %top, 1
+  %lastp = getelementptr ptr, ptr %stack, i64 %last
+  %argument = load ptr, ptr %lastp
+  store ptr null, ptr %lastp
+  %callable = inttoptr i64 %a to ptr
+  %x = call ptr @called(ptr %callable, ptr %argument)
+  br label %made
 build:
   %below = sub i64 %top, %a
   %values = getelementptr ptr, ptr %stack, i64 %below
@@ -170,8 +197,8 @@ single:
   %v = call ptr @leaf(i64 %op, i64 %a, ptr %table, ptr %regs, ptr %outs, ptr %objects, ptr %params, i64 %nparams)
   br label %made
 made:
-  %value = phi ptr [ %c, %build ], [ %v, %single ]
-  %place = phi i64 [ %below, %build ], [ %top, %single ]
+  %value = phi ptr [ %c, %build ], [ %x, %calling ], [ %v, %single ]
+  %place = phi i64 [ %below, %build ], [ %last, %calling ], [ %top, %single ]
   %bad = icmp eq ptr %value, null
   br i1 %bad, label %unwind, label %push
 push:
