@@ -258,20 +258,39 @@ def _getrf(
 def _getrs(
     e: ExternEmitter, step: Extern, attrs: Attributes, lay: Layouts, at: Addresses, dtype: DType, number: Val
 ) -> None:
+    # Not LAPACK's getrs: OpenBLAS's wakes all threads for the smallest matrix.
     _column_major("a", lay["a"])
     _column_major("b", lay["b"])
-    e.library(
-        f"bl_{LETTERS[dtype.name]}getrs",
-        e.letter("trans", str(attrs.get("trans", "N"))),
-        e.integer("n", lay["a"].shape[-1]),
-        e.integer("nrhs", lay["b"].shape[-1]),
-        at["a"],
-        e.integer("lda", _leading_of_columns(lay["a"])),
-        at["pivots"],
-        at["b"],
-        e.integer("ldb", _leading_of_columns(lay["b"])),
-        e.integer("info", 0),
-    )
+    trans = str(attrs.get("trans", "N"))
+    if trans == "N":
+        _swap_rows(e, lay, at, dtype, backwards=False)
+    for lower in (True, False) if trans == "N" else (False, True):
+        _solve_triangle(e, lay, at, dtype, lower=lower, trans=trans, unit=lower)
+    if trans != "N":
+        _swap_rows(e, lay, at, dtype, backwards=True)
+
+
+def _swap_rows(e: ExternEmitter, lay: Layouts, at: Addresses, dtype: DType, *, backwards: bool) -> None:
+    """The exchanges of a factorisation, made on the rows of `b`, or undone."""
+    b, element, parts = e.b, memory_type(dtype), 2 if dtype.kind == "c" else 1
+    rows, columns = (e.indexer.value(n) for n in (lay["a"].shape[-1], lay["b"].shape[-1]))
+    stride = b.mul(e.indexer.value(lay["b"].strides[-1]), i64(parts))
+
+    def column(j: Val) -> None:
+        start = b.gep(element, at["b"], b.mul(j, stride))
+
+        def exchange(i: Val) -> None:
+            k = b.sub(b.sub(rows, i64(1)), i) if backwards else i
+            other = b.sub(b.sext(b.load("i32", b.gep("i32", at["pivots"], k)), "i64"), i64(1))
+            for part in range(parts):
+                one, two = (b.gep(element, start, b.add(b.mul(r, i64(parts)), i64(part))) for r in (k, other))
+                x, y = b.load(element, one), b.load(element, two)
+                b.store(y, one)
+                b.store(x, two)
+
+        b.for_loop(i64(0), rows, exchange, name="row")
+
+    b.for_loop(i64(0), columns, column, name="column")
 
 
 def _potrf(
@@ -301,12 +320,19 @@ def _trsm(
         if trans == "C":
             raise VerifyError("a conjugate transpose needs a column-major matrix", got=lay["a"])
         lower, trans = not lower, _FLIP[trans]
+    _solve_triangle(e, lay, at, dtype, lower=lower, trans=trans, unit=bool(attrs.get("unit")))
+
+
+def _solve_triangle(
+    e: ExternEmitter, lay: Layouts, at: Addresses, dtype: DType, *, lower: bool, trans: str, unit: bool
+) -> None:
+    """`b` becomes the solution for one triangle of `a`, as it lies in column-major memory."""
     e.library(
         f"bl_{LETTERS[dtype.name]}trsm",
         e.letter("side", "L"),
         e.letter("uplo", "L" if lower else "U"),
         e.letter("trans", trans),
-        e.letter("diag", "U" if attrs.get("unit") else "N"),
+        e.letter("diag", "U" if unit else "N"),
         e.integer("n", lay["a"].shape[-1]),
         e.integer("nrhs", lay["b"].shape[-1]),
         e.number("one", 1.0, dtype),

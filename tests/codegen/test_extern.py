@@ -1,5 +1,7 @@
 """BLAS and LAPACK steps against NumPy and against the interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -224,3 +226,9 @@ def test_a_triangular_solve_with_a_zero_diagonal_goes_on():
         for (x,) in (Native(p)(laid(a, 1), laid(b, 1)), evaluate(p, [laid(a, 1), laid(b, 1)])):
             assert np.array_equal(x[0], b[0])
             assert np.array_equal(x[1, 0], b[1, 0]) and not np.isfinite(x[1, 1]).any()
+
+
+def test_small_systems_wake_no_threads_of_the_library():
+    """OpenBLAS takes all its threads for getrs and trtrs, whatever the size: triangles are solved by trsm."""
+    symbols = set(re.findall(r"@(bl_d(?:ge|tr)\w+)", Native(solve(float64)).text))
+    assert symbols == {"bl_dgetrf", "bl_dtrsm"}
