@@ -225,7 +225,8 @@ _REMEDIES = {
 def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
     """A result of NumPy as this package gives it; an array that shares memory with a source shares its version."""
     if isinstance(result, np.ndarray):
-        return _shared(result, sources) if result.base is not None or sources else made(result)
+        shared = _shared(result, sources)
+        return made(result) if shared is None else shared
     if type(result) in _NUMBERS:
         return made(np.asarray(result))
     if isinstance(result, np.generic) and result.dtype.kind in "biufcV":
@@ -237,17 +238,20 @@ def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
 
 
 def _shared(result: Array, sources: Sequence[Any]) -> Any:
+    """The source that a result is, or a tensor that shares the version of the source whose memory it shows, if any."""
+    base = result.base
     for s in sources:
         if type(s) is Tensor:
-            if s._array is result:
+            array = s._array
+            if array is result:
                 return s
-            if result.base is not None and (result.base is s._array or result.base is s._array.base):
+            if base is not None and (base is array or base is array.base):
                 return made(result, s._version)
-        elif type(s) in (list, tuple) and result.base is not None:
+        elif base is not None and type(s) in (list, tuple):
             found = _shared(result, s)
-            if found._version.count:
+            if found is not None:
                 return found
-    return made(result)
+    return None
 
 
 def made(array: Array, version: Version | None = None) -> Any:
@@ -356,13 +360,13 @@ def _operators(function: Run, inplace: Run | None = None) -> tuple[Any, Any, Any
     updating = Operation(f"x {function.__name__}= y", inplace or function, entry_of(inplace), writes=True)
 
     def forward(self: Tensor, other: Any) -> Any:
-        return call(function, self, other) if isinstance(other, (Tensor, *_OPERANDS)) else NotImplemented
+        return call(function, self, other) if isinstance(other, _TAKEN) else NotImplemented
 
     def backward(self: Tensor, other: Any) -> Any:
         return call(function, other, self) if isinstance(other, _OPERANDS) else NotImplemented
 
     def update(self: Tensor, other: Any) -> Any:
-        return apply(updating, self, other) if isinstance(other, (Tensor, *_OPERANDS)) else NotImplemented
+        return apply(updating, self, other) if isinstance(other, _TAKEN) else NotImplemented
 
     return forward, backward, update
 
@@ -623,6 +627,9 @@ class Tensor:
     swapaxes, take, trace, transpose, var, view = map(
         _method, ("swapaxes", "take", "trace", "transpose", "var", "view")
     )
+
+
+_TAKEN = (Tensor, *_OPERANDS)
 
 
 class Traced(Tensor):

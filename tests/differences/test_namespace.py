@@ -38,6 +38,14 @@ def test_floor_division_by_infinity_is_numpy_s_and_python_s():
             assert result.item() != standard
 
 
+@pytest.mark.difference("`tanh` of a complex number whose real part is infinite")
+def test_the_zero_of_tanh_at_infinity_has_the_sign_of_the_limit():
+    for b in (0.5, 2.0, 4.0, 5.0):
+        z = bl.tanh(bl.asarray(complex(INF, b))).item()
+        assert z == np.tanh(complex(INF, b)) == 1
+        assert np.signbit(z.imag) == np.signbit(np.sin(2 * b)) == np.signbit(np.tanh(complex(10, b)).imag)
+
+
 @pytest.mark.difference("A dtype is a `numpy.dtype`, and NumPy's float64 equals None.")
 def test_the_dtype_that_equals_none():
     with warnings.catch_warnings():

@@ -263,9 +263,15 @@ def test_views_share_memory_and_version() -> None:
     assert all(v.version == before + 1 for v in views) and views[0][1] == 11
     views[1][2, 0] = 12
     assert x[0, 2] == 12 and x.version == before + 2
+    (row,) = np.broadcast_arrays(*[x[0]])
+    parts = np.array_split(x, 2)
+    assert row.version == before + 2 and all(p.version == before + 2 for p in parts)
+    parts[1][0, 0] = 13
+    assert x[1, 0] == 13 and x.version == before + 3
     fresh = x + 0
     fresh += 1
-    assert x.version == before + 2
+    assert x.version == before + 3
+    assert np.meshgrid(*[fresh[0]], copy=False)[0].version == 1 and np.asarray([fresh, fresh]).shape == (2, 2, 3)
 
 
 def test_what_is_no_array_is_left_to_its_own_operator() -> None:
