@@ -37,6 +37,13 @@ def _normal(*shape: int, dtype: type = np.float32) -> np.ndarray:
     return _rng().standard_normal(shape).astype(dtype)
 
 
+def _complex(n: int, scale: float, *, rows: int = 0, single: bool = False) -> tuple[np.ndarray, ...]:
+    """Complex numbers, `rows` rows or one; the scale tells how many rows, or else how many numbers."""
+    shape = (_size(rows, scale), n) if rows else (_size(n, scale),)
+    values = _normal(*shape, 2, dtype=np.float64).view(np.complex128)[..., 0]
+    return (values.astype(np.complex64) if single else values,)
+
+
 def _size(full: int, scale: float) -> int:
     return max(4, round(full * scale))
 
@@ -112,6 +119,20 @@ def heat(xp: Any) -> Function:
     return heat
 
 
+def fft(xp: Any) -> Function:
+    def fft(x):
+        return xp.fft.fft(x)
+
+    return fft
+
+
+def spectra(xp: Any) -> Function:
+    def spectra(x):
+        return xp.log(xp.abs(xp.fft.rfft(x - xp.mean(x, axis=-1, keepdims=True), axis=-1)) + 1e-6)
+
+    return spectra
+
+
 def photograph(scale: float) -> tuple[np.ndarray, ...]:
     return (_rng().integers(0, 256, (_size(1080, scale), _size(1920, scale), 3), dtype=np.uint8),)
 
@@ -156,5 +177,16 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("cumsum", "cumulative sum of 1e7", cumulative_sum, lambda s: (_normal(_size(10_000_000, s)),)),
     Workload(
         "heat", "five-point stencil, one step, 2048x2048", heat, lambda s: (_normal(_size(2048, s), _size(2048, s)),)
+    ),
+    *(
+        Workload(f"fft-{n}", f"transform of {n} complex128", fft, partial(_complex, n))
+        for n in (64, 1000, 1009, 4096, 65536, 1_000_000)
+    ),
+    Workload("fft", "transforms of 1000 rows of 256 complex64", fft, partial(_complex, 256, rows=1000, single=True)),
+    Workload(
+        "spectra",
+        "log spectra of 1000 rows of 1024 float64",
+        spectra,
+        lambda s: (_normal(_size(1000, s), 1024, dtype=np.float64),),
     ),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from broadloom.codegen import abi, extern, sorting
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.emit import emit as emit_op
+from broadloom.codegen.fft import step as fft
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
 from broadloom.codegen.llvm import (
@@ -181,6 +183,12 @@ class _Run:
         slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in known]
         self.launches = {n: self._template(s) for n, s in enumerate(program.steps) if _is_template(s)}
         slots += [len(x.buffers) + len(x.words) + 1 for x in self.launches.values()]
+        self.transforms = {
+            number: fft.work_of(step, module, self.buffers[step.operands[0].buffer].dtype)
+            for number, step in enumerate(program.steps)
+            if isinstance(step, Extern) and step.routine in fft.ROUTINES
+        }
+        slots += [fft.arguments(work) for work in self.transforms.values()]
         self.args = self.b.alloca("i64", max((1, *slots)), 8)
 
     def build(self) -> None:
@@ -190,6 +198,9 @@ class _Run:
         workspace = self._allocate()
         externs = extern.new_emitter(b, self.indexer, self.ctx, self.out_of_memory)
         for number, step in enumerate(self.program.steps):
+            if number in self.transforms:
+                self._transform(number)
+                continue
             if isinstance(step, Extern):
                 if number in self.launches:
                     self._launch_template(self.launches[number], step.site)
@@ -239,7 +250,8 @@ class _Run:
 
     def _allocate(self) -> Val | None:
         """The workspace: a stack slot that holds its address and size, None when there is nothing to hold."""
-        b, total = self.b, self.plan.total
+        b, scratch = self.b, max((work.scratch for work in self.transforms.values()), default=0)
+        total = self.plan.total + scratch
         if total == 0:
             return None
         slot = b.alloca("[2 x i64]", 1, 8)
@@ -258,6 +270,7 @@ class _Run:
         b.at(ready)
         for name, offset in self.plan.offsets.items():
             self.bases[name] = b.gep("i8", base, self.indexer.value(offset))
+        self.scratch = b.gep("i8", base, self.indexer.value(self.plan.total))
         return slot
 
     def _release(self, slot: Val | None) -> None:
@@ -352,6 +365,41 @@ class _Run:
         if isinstance(length, int):
             return cost * length
         return self.b.fmul(self.b.sitofp(self.indexer.value(length), "double"), const_float("double", cost))
+
+    # -- Fourier transforms --
+
+    def _transform(self, number: int) -> None:
+        """Runs the kernel with rows side by side where there are enough rows, else that for single ones."""
+        work = self.transforms[number]
+        runs = [partial(self._launch_transform, work, rows, f"fft{number}.{rows}") for rows in work.widths]
+        if len(runs) == 1:
+            runs[0]()
+            return
+        assert work.lane is not None
+        rows = self.indexer.value(work.axes[work.lane].size)
+        self.b.if_then(self.b.icmp("sge", rows, i64(work.lanes)), *runs)
+
+    def _launch_transform(self, work: fft.Work, rows: int, name: str) -> None:
+        """Shares the groups of rows out among chunks; one chunk where the work pays for one thread only."""
+        b, kernel = self.b, fft.Kernel(self.module, work, rows, name)
+        groups = self._count(work.groups(rows))
+        most = work.chunks(rows)
+        paying = b.udiv(b.mul(groups, i64(int(work.cost(rows)) + 1)), i64(int(CHUNK_COST)))
+        threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
+        for limit in (i64(most), b.mul(threads, i64(2))):
+            paying = b.intrinsic("umin", paying, limit)
+        parallel = b.and_(b.icmp("ugt", threads, i64(1)), b.icmp("ugt", paying, i64(int(PARALLEL_COST / CHUNK_COST))))
+        wanted = b.select(parallel, paying, i64(1))
+        share = b.udiv(b.add(groups, b.sub(wanted, i64(1))), wanted)
+        ends = (self.bases[work.step.operands[0].buffer], self.bases[work.step.results[0].buffer])
+        values = [*ends, self.scratch, groups, share, *(self.indexer.value(s) for s in kernel.symbols)]
+        for k, value in enumerate(values):
+            b.store(value, b.gep("i64", self.args, i64(k)))
+
+        def serial() -> None:
+            b.call(kernel.function, self.ctx, self.args, i64(0), i64(1))
+
+        b.if_then(parallel, lambda: self._parallel(kernel.function, wanted, i64(1)), serial)
 
     def _count(self, points: Size) -> Val:
         """The number of points. One that does not fit 64 bits could never be run: it ends as a lack of memory does,

@@ -673,7 +673,8 @@ class ModuleBuilder:
         """Read-only bytes; equal bytes are one global."""
         found = self._data.get((data, align))
         if found is None:
-            escaped = "".join(_ESCAPED[x] for x in data)
+            short = len(data) < LONG_DATA
+            escaped = "".join(_ESCAPED[x] for x in data) if short else "\\" + data.hex("\\")
             found = self.global_(f"data.{len(self._data)}", f"[{len(data)} x i8]", f'c"{escaped}"', align=align)
             self._data[data, align] = found
         return found
@@ -738,4 +739,5 @@ class ModuleBuilder:
         return "".join(parts)
 
 
+LONG_DATA = 4096  # bytes from where on data are written quickly rather than to be read
 _ESCAPED = tuple(chr(x) if 32 <= x < 127 and x not in (34, 92) else f"\\{x:02X}" for x in range(256))

@@ -61,7 +61,7 @@ DATA_DEPENDENT = frozenset({DATA_SIZE, SETS})
 def remedies() -> dict[Callable[..., Any], str]:
     """The remedy for every refused callable of this NumPy."""
     found: dict[Callable[..., Any], str] = {}
-    for module, table in ((np, _BY_REMEDY), (np.linalg, _LINALG)):
+    for module, table in ((np, _BY_REMEDY), (np.linalg, _LINALG), (np.fft, {STATE: "test"})):
         for remedy, names in table.items():
             for name in names.split():
                 function = getattr(module, name, None)

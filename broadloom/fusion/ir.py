@@ -260,8 +260,8 @@ class Extern:
     """A step that is no loop nest. Either it is a library call: BLAS or LAPACK, once per element of the results'
     batch axes; an operand's batch axis of stride 0 is broadcast. "gemm" takes matrices (m, n) and (n, p) and stores
     (m, p), each with one of its last two strides 1; the factorisations work in place on results that hold a copy of
-    the operand. Or it is a kernel of our own, see `codegen.sorting`: "sort" and "argsort" along the last axis, "search"
-    of values in sorted rows."""
+    the operand. Or it is a kernel of our own: "sort" and "argsort" along the last axis and "search" of values in sorted
+    rows (`codegen.sorting`); "fft", "rfft" and "irfft" along the last axis, in any strides (`codegen.fft.step`)."""
 
     name: str
     routine: str  # "gemm", "getrf", ...: the tables of `codegen.extern` and `codegen.factorisations`

@@ -243,6 +243,8 @@ def _result_layout(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand]
         return virtual_layout(shape, view_strides(op.name, attrs, operands[0], result), width)
     if op.name in ORDER_RULES:
         order = ORDER_RULES[op.name](operands, attrs, shape)
+    elif op.has(Trait.TRANSFORM):
+        order = copy_order(operands[0])
     elif op.has(Trait.POINTWISE):
         order = ufunc_order(shape, operands)
     elif op.has(Trait.SCAN):

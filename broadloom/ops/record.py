@@ -33,6 +33,7 @@ class Trait(Enum):
     SCATTER = "scatter"
     LINALG = "linalg"
     SORT = "sort"  # orders the elements of an axis, or searches them
+    TRANSFORM = "transform"  # Fourier transforms
     MAY_RAISE = "may_raise"  # an effect: dead-code elimination keeps it
     COMMUTATIVE = "commutative"
     CHEAP = "cheap"  # costs no more than a load: recompute rather than store

@@ -16,6 +16,7 @@ from broadloom.ops import (
     contraction,
     creation,
     decompositions,
+    fft,
     indexing,
     linalg,
     movement,
@@ -41,6 +42,7 @@ FAMILIES: tuple[tuple[Op, ...], ...] = (
     linalg.OPS,
     decompositions.OPS,
     random.OPS,
+    fft.OPS,
 )
 
 OPS: dict[str, Op] = {op.name: op for family in FAMILIES for op in family}

@@ -8,6 +8,7 @@ within n * eps * sum |x|, and are exact where every partial result is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ def _check(
     elif op.has(Trait.LINALG):
         for a, b in zip(got, expected, strict=True):
             comparing.assert_same(op, a, b)
+    elif op.has(Trait.TRANSFORM):
+        transformed(op, attrs, operands[0], got[0], expected[0])
     elif op.has(Trait.CONTRACTION):
         contraction(op, operands, got[0], expected[0])
     elif comparing.reorders(op) and got[0].dtype.kind not in "biu":
@@ -306,6 +309,27 @@ def factors(op: Op, attrs: Mapping[str, Any], a: Array, got: Sequence[Array], ex
             _refuse(~(np.abs(x - y) <= scale[..., 0]), x, y)
     if op.name == "qr":
         assert np.array_equal(got[1], np.triu(got[1]))
+
+
+# ---- Fourier transforms ----------------------------------------------------------------------------------------------
+
+
+def transformed(op: Op, attrs: Mapping[str, Any], x: Array, got: Array, expected: Array) -> None:
+    """A row of finite numbers lies within the bound of docs/math.md; of another one no number is finite."""
+    n = attrs["n"]
+    given = x[..., : n // 2 + 1 if op.name == "irfft" else n]
+    finite = np.isfinite(given).all(-1, keepdims=True)
+    wide = widest(np.where(finite, given, np.zeros((), x.dtype)))
+    scale = {"none": 1.0, "root": n**-0.5, "size": 1 / n}[attrs["norm"]]
+    length = scale * np.sqrt(n * np.sum(np.abs(wide) ** 2, -1, keepdims=True)) * (2 if op.name == "irfft" else 1)
+    largest = np.sum(np.abs(wide), -1, keepdims=True) * 2
+    overflow = ~(largest < float(ml_dtypes.finfo(_real_dtype(got)).max) / 4)  # type: ignore[no-untyped-call]
+    error = np.sqrt(np.sum(np.abs(widest(got) - widest(expected)) ** 2, -1, keepdims=True))
+    bound = eps_of(got.dtype) * ((2 + math.log2(n)) * length + _tiny(got, n))
+    wrong = np.broadcast_to(~(error <= 2 * bound) & finite & ~overflow, got.shape)
+    if op.name != "irfft":
+        wrong = wrong | (~finite & np.isfinite(got))
+    _refuse(wrong, got, expected)
 
 
 # ---- contractions ---------------------------------------------------------------------------------------------------

@@ -279,3 +279,18 @@ def test_what_is_known_only_at_run_time_is_not_checked():
     assert compiled(lambda x, o: np.searchsorted(x, 1.0, sorter=o))(x, order) == 1
     with pytest.raises(ValueError, match="out of range"):
         np.searchsorted(x, 1.0, sorter=order)
+
+
+@pytest.mark.difference("Fourier transforms lie within the bound")
+def test_fourier_transforms_lie_within_their_bound(rng):
+    x = (rng.normal(size=360) + 1j * rng.normal(size=360)).astype(np.complex64)
+    exact = np.fft.fft(x.astype(np.clongdouble))
+    got, theirs = compiled(lambda x: np.fft.fft(x))(x), np.fft.fft(x)
+    error, own = (float(np.linalg.norm(y - exact) / np.linalg.norm(exact)) for y in (got, theirs))
+    assert own < error <= float(np.finfo(np.float32).eps) * (2 + np.log2(360))
+
+
+@pytest.mark.difference("`np.fft.irfft` of an axis without elements gives zeros")
+def test_the_inverse_transform_of_nothing_is_zero():
+    got = compiled(lambda x: np.fft.irfft(x, 4))(np.zeros((3, 0), complex))
+    assert got.tolist() == [[0.0] * 4] * 3

@@ -6,7 +6,7 @@ from broadloom.ops.record import Trait
 
 ORDERED = {"max", "min", "any", "all", "count_nonzero", "argmax", "argmin", "cummax", "cummin"}
 EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "max", "min", "cummax", "cummin"}
-INEXACT_TRAITS = (Trait.REDUCTION, Trait.SCAN, Trait.CONTRACTION, Trait.LINALG)
+INEXACT_TRAITS = (Trait.REDUCTION, Trait.SCAN, Trait.CONTRACTION, Trait.LINALG, Trait.TRANSFORM)
 RTOL = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12}
 
 

@@ -256,6 +256,24 @@ ORACLES = {
 }
 
 
+NORMS = {
+    "fft": {"none": "backward", "root": "ortho", "size": "forward"},
+    "ifft": {"none": "forward", "root": "ortho", "size": "backward"},
+}
+
+
+def fft(x, n, norm, inverse):
+    name = "ifft" if inverse else "fft"
+    return getattr(np.fft, name)(x, n, norm=NORMS[name][norm])
+
+
+def irfft(x, n, norm):
+    return np.fft.irfft(x if x.size else np.zeros(1, x.dtype), n, norm=NORMS["ifft"][norm])
+
+
+ORACLES |= {"fft": fft, "rfft": lambda x, n, norm: np.fft.rfft(x, n, norm=NORMS["fft"][norm]), "irfft": irfft}
+
+
 def loop_dtypes(op, dtype):
     """The dtypes of the loop that NumPy's function runs for operands of one dtype, the result last; None: refused."""
     arity = op.arity

@@ -30,7 +30,7 @@ FURTHER = words("""
     iota eye from_size permute reshape expand slice diagonal view_dtype
     flip roll pad concat stack repeat tile take take_along_axis gather slice_update scatter
     sort argsort searchsorted
-    matmul matvec vecmat vecdot outer lu_factor lu_solve cholesky triangular_solve solve inv det slogdet
+    matmul matvec vecmat vecdot outer fft rfft irfft lu_factor lu_solve cholesky triangular_solve solve inv det slogdet
     qr qr_raw svd svdvals eigh eigvalsh eig eigvals
     key_word word_key philox random_below random_unit random_normal random_gamma random_poisson random_binomial
     portable_log portable_log1p portable_exp portable_expm1 portable_sinpi portable_cospi

@@ -8,6 +8,7 @@ from typing import Any
 from broadloom.fusion.lowerings import (
     contraction,
     decompositions,
+    fft,
     indexing,
     linalg,
     movement,
@@ -51,6 +52,7 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "matvec", "vecmat", "vecdot"), contraction.lower_contraction),
     "outer": contraction.lower_outer,
     **dict.fromkeys(("sort", "argsort"), sorting.lower_sort),
+    **dict.fromkeys(("fft", "rfft", "irfft"), fft.lower_transform),
     "searchsorted": sorting.lower_searchsorted,
     "key_word": random.lower_key_word,
     "word_key": random.lower_word_key,
