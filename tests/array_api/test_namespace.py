@@ -329,7 +329,7 @@ def test_expm1_of_complex_numbers_at_the_ends(dtype: type) -> None:
 
 # What depends on data in its size, or is not compiled; each is refused by name when it is.
 MAY_REFUSE = words("nonzero unique_values unique_all unique repeat from_dlpack cholesky qr svd eigh slogdet einsum")
-COMPILED = [name for name in CASES if name.partition(",")[0] not in MAY_REFUSE and "fft" not in name]
+COMPILED = [name for name in CASES if name.partition(",")[0] not in MAY_REFUSE]
 
 
 @pytest.mark.parametrize("start", range(8))
