@@ -125,18 +125,31 @@ def _eager(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any], writ
     arrays = [a._array if type(a) is Tensor else a if type(a) in _PLAIN else unwrap(a) for a in args]
     if not kwargs:
         result = function(*arrays)
-        out = args[function.nin :] if isinstance(function, np.ufunc) else None
+        out = args[function.nin :] or None if isinstance(function, np.ufunc) else None
     else:
         named = {k: v if type(v) in _PLAIN else unwrap(v) for k, v in kwargs.items()}
         result = function(*arrays, **named)
         out = kwargs.get("out")
     if out is not None:
-        for written in out if isinstance(out, tuple) else (out,):
-            _count_write(written)
-        args = (*args, *out) if isinstance(out, tuple) else (*args, out)
-    elif writes:
+        return _into(result, out, args)
+    if writes:
         _count_write(args[0])
     return wrap(result, args)
+
+
+def _into(result: Any, out: Any, args: tuple[Any, ...]) -> Any:
+    """A result that was written to `out`: that very tensor or array."""
+    given = out if isinstance(out, tuple) else (out,)
+    for written in given:
+        _count_write(written)
+    if isinstance(result, tuple):
+        return tuple(_into_one(r, o, args) for r, o in zip(result, given, strict=False))
+    return _into_one(result, given[0], args)
+
+
+def _into_one(result: Any, out: Any, args: tuple[Any, ...]) -> Any:
+    held = out._array if type(out) is Tensor else out
+    return out if held is result else wrap(result, args)
 
 
 def _count_write(x: Any) -> None:
@@ -511,7 +524,10 @@ class Tensor:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
         if method == "__call__":
             return call(ufunc, *args, **kwargs)
-        return call(getattr(ufunc, method), *args, **kwargs)
+        result = call(getattr(ufunc, method), *args, **kwargs)
+        if method == "at":
+            _count_write(args[0])
+        return result
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> types.ModuleType:
         if api_version not in (None, *API_VERSIONS):

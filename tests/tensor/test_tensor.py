@@ -248,11 +248,21 @@ def test_out_is_the_tensor_that_was_given() -> None:
     fraction, whole = bl.zeros((2, 3)), bl.zeros((2, 3))
     f, w = np.modf(x, out=(fraction, whole))
     assert f is fraction and w is whole and fraction.version == 1
+    np.add.at(out, (0, 0), 1)
+    assert out.version == 4
     np.copyto(out, 7)
     same(out, np.full((2, 3), 7.0))
     array = np.zeros((2, 3))
-    np.multiply(x, 2, out=array)
+    assert np.multiply(x, 2, out=array) is array
     np.testing.assert_array_equal(array, X * 2)
+    kept = array
+    array += x
+    assert array is kept and np.array_equal(array, X * 3)
+    whole = np.zeros((2, 3))
+    f, w = np.modf(x, None, whole)
+    assert type(f) is bl.Tensor and w is whole and np.array_equal(whole, np.trunc(X))
+    with pytest.raises(ValueError, match="broadcast"):
+        np.add(x, x, out=np.zeros(2))
 
 
 def test_views_share_memory_and_version() -> None:
