@@ -222,6 +222,12 @@ def dirichlet(key: Any, alpha: Any, size: Any = None, dtype: Any = None) -> Any:
     return call(vectors.dirichlet, key, alpha, size, dtype)
 
 
+def vonmises(key: Any, mu: Any, kappa: Any, size: Any = None, dtype: Any = None) -> Any:
+    """Angles in [-pi, pi] around mu with concentration kappa, 0 or more: Best and Fisher, "Efficient simulation of the
+    von Mises distribution" (1979); normal from kappa = 2**40 on."""
+    return call(entries.vonmises, key, mu, kappa, size, dtype)
+
+
 # ---- counts ----------------------------------------------------------------------------------------------------------
 
 
@@ -245,6 +251,12 @@ def negative_binomial(key: Any, n: Any, p: Any, size: Any = None, dtype: Any = N
 def geometric(key: Any, p: Any, size: Any = None, dtype: Any = None) -> Any:
     """Trials up to the first success, of chance p, more than 0: 1 + floor(log(u)/log(1 - p)), at most 2**63 - 1024."""
     return call(entries.geometric, key, p, size, dtype)
+
+
+def zipf(key: Any, a: Any, size: Any = None, dtype: Any = None) -> Any:
+    """Zipf of exponent a, more than 1, on 1, ..., 2**63 - 1024: rejection (Devroye, "Non-uniform random variate
+    generation", 1986, chapter X)."""
+    return call(entries.zipf, key, a, size, dtype)
 
 
 def logseries(key: Any, p: Any, size: Any = None, dtype: Any = None) -> Any:

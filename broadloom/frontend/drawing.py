@@ -164,6 +164,7 @@ POSITIVE_CHANCE = Domain(
     lambda x: 0 < x <= 1,
     lambda x: call(x.r, "logical_and", x.of(0.0).compare("less", x), x.compare("less_equal", 1.0)),
 )
+ABOVE_ONE = Domain("more than 1", lambda x: x > 1, lambda x: x.of(1.0).compare("less", x))
 CHANCE_BELOW_ONE = Domain(
     "0 to 1, without 1",
     lambda x: 0 <= x < 1,
@@ -260,6 +261,12 @@ class Drawing:
         return Number(
             self.r, call(self.r, "random_poisson", mean.handle, self.index, self.key, self.counter(0, stream))
         )
+
+    def vonmises(self, kappa: Number) -> Number:
+        return Number(self.r, call(self.r, "random_vonmises", kappa.handle, self.index, self.key, self.counter(0)))
+
+    def zipf(self, a: Number) -> Number:
+        return Number(self.r, call(self.r, "random_zipf", a.handle, self.index, self.key, self.counter(0)))
 
     def binomial(self, trials: Number, chance: Number, stream: int = 0) -> Number:
         operands = (trials.handle, chance.handle, self.index, self.key, self.counter(0, stream))

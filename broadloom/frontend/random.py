@@ -15,6 +15,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend.drawing import (
+    ABOVE_ONE,
     ANY,
     CHANCE,
     CHANCE_BELOW_ONE,
@@ -399,6 +400,17 @@ def beta(r: Recorder, key: object, a: object, b: object, size: object = None, dt
     return draw.finish(1.0 / (1.0 + odds.exp()), float_dtype(dtype))
 
 
+def vonmises(
+    r: Recorder, key: object, mu: object, kappa: object, size: object = None, dtype: object = None
+) -> ArrayHandle:
+    """`bl.random.vonmises`."""
+    draw = drawing(r, key, size, ("mu", mu, ANY), ("kappa", kappa, NOT_NEGATIVE))
+    centre, concentration = draw.parameters
+    angle = centre + draw.vonmises(concentration)
+    turns = (angle * (0.5 / math.pi) + 0.5).floor()
+    return draw.finish(angle - turns * (2 * math.pi), float_dtype(dtype))
+
+
 # ---- counts ----------------------------------------------------------------------------------------------------------
 
 
@@ -423,6 +435,12 @@ def negative_binomial(
     successes, chance = draw.parameters
     mean = _gamma(draw, successes, 0) * ((1.0 - chance) / chance)
     return draw.finish(draw.poisson(mean, 1), integer_dtype(dtype))
+
+
+def zipf(r: Recorder, key: object, a: object, size: object = None, dtype: object = None) -> ArrayHandle:
+    """`bl.random.zipf`."""
+    draw = drawing(r, key, size, ("a", a, ABOVE_ONE))
+    return draw.finish(draw.zipf(draw.parameters[0]), integer_dtype(dtype))
 
 
 def logseries(r: Recorder, key: object, p: object, size: object = None, dtype: object = None) -> ArrayHandle:

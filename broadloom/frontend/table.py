@@ -527,6 +527,8 @@ _OWN: tuple[Callable[..., Any], ...] = (
     random.negative_binomial,
     random.geometric,
     random.logseries,
+    random.zipf,
+    random.vonmises,
     random_choices.choice,
     random_choices.permutation,
     random_choices.permuted,

@@ -37,6 +37,8 @@ _UNITS = {
     "random_unit": 0.1,
     "random_normal": 1.8,
     "random_gamma": 4.5,
+    "random_vonmises": 5.0,
+    "random_zipf": 8.0,
     "random_poisson": 15.0,
     "random_binomial": 30.0,
 }

@@ -116,6 +116,11 @@ COS = (
     0.0416666666666666, -0.0013888888888874123, 2.4801587289481083e-05, -2.755731435197646e-07,
     2.0875723220479454e-09, -1.1359644876837323e-11,
 )  # fmt: skip
+ATAN = (
+    -0.333333333333332, 0.19999999999953774, -0.14285714280215506, 0.11111110784409471, -0.09090897784783222,
+    0.07692060686884246, -0.06663109260982322, 0.05847925835438148, -0.05039462193592123, 0.03806836915883837,
+    -0.017911161910790282,
+)  # fmt: skip
 
 ONE, ROOT, MANTISSA = 0x3FF0000000000000, 0x3FE6A09E667F3BCD, (1 << 52) - 1  # patterns of 1 and sqrt(1/2)
 COUNT = 0x4330000000000000  # the pattern of 2**52: with n below 2**52 in its low bits it is 2**52 + n
@@ -233,6 +238,17 @@ def cospi(m: Maths, x: Value) -> Value:
     n, sine, cosine = _quadrant(m, x)
     value = m.where(m.equal(n & 1, 0), cosine, sine)
     return m.number(m.pattern(value) ^ (((n + 1) & 2) << 62))
+
+
+def atan_positive(m: Maths, x: Value) -> Value:
+    """The arc tangent of a number from 0 to infinity, by that of (x - 1)/(x + 1) or -1/x where x is large."""
+    large, middle = x > 1.0 + math.sqrt(2.0), x > math.sqrt(2.0) - 1.0
+    above = m.where(large, m.like(x, -1.0), m.where(middle, x - 1.0, x))
+    below = m.where(large, x, m.where(middle, x + 1.0, m.like(x, 1.0)))
+    base = m.where(large, m.like(x, math.pi / 2), m.where(middle, m.like(x, math.pi / 4), m.like(x, 0.0)))
+    r = above / below
+    z = r * r
+    return base + (r + r * z * polynomial(z, ATAN))
 
 
 def normal(m: Maths, first: Value, second: Value) -> Value:

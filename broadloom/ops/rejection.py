@@ -8,7 +8,9 @@ with a probability below 2**-200, and for parameters that are nan or infinite.
 
 Sources: G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000) for gamma; W. Hörmann, "The
 transformed rejection method for generating Poisson random variables" (1993) and "The generation of binomial random
-variates" (1993) for Poisson and binomial numbers with means from 10 on, smaller ones by inversion.
+variates" (1993) for Poisson and binomial numbers with means from 10 on, smaller ones by inversion; D. J. Best, N. I.
+Fisher, "Efficient simulation of the von Mises distribution" (1979); L. Devroye, "Non-uniform random variate
+generation" (1986), chapter X, for Zipf's distribution.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from broadloom.ops.portable import (
     Maths,
     State,
     Value,
+    atan_positive,
+    cospi,
     exp,
+    expm1,
     log,
     log1p,
     log_normal,
@@ -27,6 +32,7 @@ from broadloom.ops.portable import (
     philox,
     polynomial,
     positive,
+    sinpi,
     unit,
 )
 
@@ -68,6 +74,39 @@ def _gamma_trial(m: Maths, t: Value, args: State, state: State) -> tuple[State, 
     v = root * root * root
     limit = x * x * 0.5 + d * ((1.0 - v) + log_normal(m, root) * 3.0)
     return (d * v,), inside & (log_normal(m, positive(m, third)) < limit)
+
+
+# ---- von Mises -------------------------------------------------------------------------------------------------------
+
+ALMOST_NORMAL = 2.0**40  # the concentration from which on the normal distribution is as good as a part in 2**40
+
+
+def vonmises(m: Maths, kappa: Value, index: Value, key: Value, stream: Value) -> Value:
+    """An angle in [-pi, pi] around 0, of a concentration from 0 on; nan for a negative or nan one."""
+    k = m.where(kappa > 1e-100, kappa, m.like(kappa, 1e-100))
+    root = m.sqrt(k * k * 4.0 + 1.0) + 1.0
+    tau = m.sqrt(root)
+    rho = tau / (tau + math.sqrt(2.0)) * (k * 2.0 / root)
+    less = (1.0 - rho) * (1.0 - rho) / (rho * 2.0)  # s - 1, s that of the envelope, a wrapped Cauchy distribution
+    first, second = philox(m, index, stream, key)
+    far = normal(m, first, second) / m.sqrt(kappa)
+    far = m.where(kappa >= ALMOST_NORMAL, far, m.like(kappa, math.nan))
+    waiting = (kappa >= 0.0) & (kappa < ALMOST_NORMAL)
+    return m.loop(_vonmises_trial, (k, less, index, key, stream), (far,), waiting, LIMIT)[0]
+
+
+def _vonmises_trial(m: Maths, t: Value, args: State, state: State) -> tuple[State, Value]:
+    """tan(angle/2) = sqrt((s - 1)/(s + 1))*tan(pi*u/2) is an angle of the envelope, accepted by c = k*(s - cos(angle))
+    = k*(s*s - 1)/(s + cos(pi*u))."""
+    k, less, index, key, stream = args
+    first, second = philox(m, index, t | stream, key)
+    u, v = unit(m, first), positive(m, second)
+    more = less + 2.0
+    half = u * 0.5
+    angle = atan_positive(m, m.sqrt(less / more) * (sinpi(m, half) / cospi(m, half))) * 2.0
+    c = k * (less * (more / ((less + 1.0) + cospi(m, u))))
+    accepted = (c * (2.0 - c) > v) | (log(m, c / v) + 1.0 >= c)
+    return (m.where(m.equal(first & 1, 0), angle, -angle),), accepted
 
 
 # ---- Poisson ---------------------------------------------------------------------------------------------------------
@@ -186,3 +225,31 @@ def _binomial_trial(m: Maths, t: Value, args: State, state: State) -> tuple[Stat
     mass = mass + (rest - (stirling(x) + stirling(y)))
     accepted = log(m, v * alpha / (a / (us * us) + b)) <= mass
     return (k,), fits & (((us >= 0.07) & (v <= squeeze)) | accepted)
+
+
+# ---- Zipf ------------------------------------------------------------------------------------------------------------
+
+LARGEST = 2.0**63 - 1024  # the largest float64 that an int64 holds
+
+
+def zipf(m: Maths, a: Value, index: Value, key: Value, stream: Value) -> Value:
+    """A number of Zipf's distribution of an exponent above 1, as a float64; nan for another exponent."""
+    valid, far = a > 1.0, a >= 1025.0
+    less = a - 1.0
+    start = m.where(far, m.like(a, 1.0), m.like(a, math.nan))
+    scale = exp(m, less * math.log(2.0))
+    least = exp(m, less * -math.log(LARGEST))  # of u, so that no proposal is too large
+    return m.loop(_zipf_trial, (less, scale, least, index, key, stream), (start,), valid & (a < 1025.0), LIMIT)[0]
+
+
+def _zipf_trial(m: Maths, t: Value, args: State, state: State) -> tuple[State, Value]:
+    """x = floor(u**(-1/(a - 1))), accepted where v*x*(T - 1)/(b - 1) <= T/b, T = (1 + 1/x)**(a - 1), b = 2**(a - 1)."""
+    less, scale, least, index, key, stream = args
+    first, second = philox(m, index, t | stream, key)
+    u = positive(m, first)
+    x = m.floor(exp(m, log(m, u + least * (1.0 - u)) / -less))
+    fits = (x >= 1.0) & (x <= LARGEST)
+    x = m.where(fits, x, m.like(x, 1.0))
+    rise = expm1(m, log1p(m, 1.0 / x) * less)
+    accepted = positive(m, second) * x * (rise / (scale - 1.0)) <= (rise + 1.0) / scale
+    return (x,), fits & accepted

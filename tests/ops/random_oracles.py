@@ -138,6 +138,36 @@ def binomial(trials, chance, index, key, stream):
     return np.float64(n - k if flipped else k)
 
 
+def vonmises(kappa, index, key, stream):
+    k = max(float(kappa), 1e-100)
+    tau = 1 + math.sqrt(1 + 4 * k * k)
+    rho = 2 * k / tau * math.sqrt(tau) / (math.sqrt(tau) + math.sqrt(2))
+    less = (1 - rho) ** 2 / (2 * rho)  # s - 1
+    for t in range(200):
+        first, second = two_words(index, int(stream) | t, key)
+        u, v = half_open(first), positive(second)
+        z = math.cos(math.pi * u)
+        c = k * less * (less + 2) / (less + 1 + z)
+        if c * (2 - c) > v or math.log(c / v) + 1 - c >= 0:
+            angle = 2 * math.atan(math.sqrt(less / (less + 2)) * math.tan(math.pi * u / 2))
+            return np.float64(-angle if first & 1 else angle)
+    return np.float64(math.nan)
+
+
+def zipf(a, index, key, stream):
+    less = float(a) - 1
+    if not less > 0:
+        return np.float64(math.nan)
+    for t in range(200):
+        u, v = map(positive, two_words(index, int(stream) | t, key))
+        least = (2.0**63 - 1024) ** -less
+        x = math.floor((u + least * (1 - u)) ** (-1 / less))
+        rise = (1 + 1 / x) ** less
+        if v * x * (rise - 1) / (2**less - 1) <= rise / 2**less:
+            return np.float64(x)
+    return np.float64(math.nan)
+
+
 RANDOM_ORACLES = {
     "key_word": lambda key: np.uint64(int(key[0]) | int(key[1]) << 32),
     "word_key": lambda word: np.array([int(word) & LOW, int(word) >> 32], np.uint32),
@@ -148,6 +178,8 @@ RANDOM_ORACLES = {
     "random_gamma": gamma,
     "random_poisson": poisson,
     "random_binomial": binomial,
+    "random_vonmises": vonmises,
+    "random_zipf": zipf,
     "portable_log": np.log,
     "portable_log1p": np.log1p,
     "portable_exp": np.exp,

@@ -33,6 +33,7 @@ FURTHER = words("""
     matmul matvec vecmat vecdot outer fft rfft irfft lu_factor lu_solve cholesky triangular_solve solve inv det slogdet
     qr qr_raw svd svdvals eigh eigvalsh eig eigvals
     key_word word_key philox random_below random_unit random_normal random_gamma random_poisson random_binomial
+    random_vonmises random_zipf
     portable_log portable_log1p portable_exp portable_expm1 portable_sinpi portable_cospi
 """)
 

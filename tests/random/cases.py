@@ -61,6 +61,8 @@ CONTINUOUS = [
     Case("noncentral_chisquare", {"df": 3.0, "nonc": 2.0}, stats.ncx2(3, 2)),
     Case("noncentral_chisquare", {"df": 0.5, "nonc": 40.0}, stats.ncx2(0.5, 40)),
     Case("noncentral_f", {"dfnum": 3.0, "dfden": 20.0, "nonc": 2.0}, stats.ncf(3, 20, 2)),
+    Case("vonmises", {"mu": 0.0, "kappa": 0.01}, stats.vonmises(0.01)),
+    Case("vonmises", {"mu": 0.0, "kappa": 4.0}, stats.vonmises(4)),
     Case("f", {"dfnum": 3.0, "dfden": 7.0}, stats.f(3, 7)),
     Case("standard_t", {"df": 3.0}, stats.t(3)),
     Case("beta", {"a": 0.1, "b": 0.2}, stats.beta(0.1, 0.2)),
@@ -81,6 +83,7 @@ COUNTS = [
     Case("binomial", {"n": 200, "p": 0.9}, stats.binom(200, 0.9)),
     Case("binomial", {"n": 10**8, "p": 0.3}, stats.binom(10**8, 0.3)),
     Case("negative_binomial", {"n": 2.5, "p": 0.2}, stats.nbinom(2.5, 0.2)),
+    Case("zipf", {"a": 3.2}, stats.zipf(3.2)),
     Case("logseries", {"p": 0.7}, stats.logser(0.7)),
     Case("geometric", {"p": 0.15}, stats.geom(0.15)),
 ]

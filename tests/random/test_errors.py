@@ -31,6 +31,7 @@ WRONG = [
     (lambda: R.binomial(KEY, -5, 0.5), "parameter n", "0 or more"),
     (lambda: R.geometric(KEY, 0.0), "parameter p", "more than 0, up to 1"),
     (lambda: R.logseries(KEY, 1.0), "parameter p", "without 1"),
+    (lambda: R.zipf(KEY, 1), "parameter a", "more than 1"),
     (lambda: R.normal(KEY, 1j), "parameter loc", "real"),
     (lambda: R.triangular(KEY, 2.0, 1.0, 3.0), "triangle", "left <= mode <= right"),
     (lambda: R.normal(KEY, size=-1), "negative", "0 or more"),
