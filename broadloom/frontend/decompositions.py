@@ -21,6 +21,7 @@ from broadloom.frontend.reductions import np_count_nonzero, np_max
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.shaping import reversed_along
 from broadloom.frontend.solving import linalg_operand, matrices, square, transposed
+from broadloom.frontend.sorting import np_argsort, np_sort
 from broadloom.frontend.ufuncs import apply, conjugate_method
 from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -60,9 +61,7 @@ def np_svd(r: Recorder, a: object, full_matrices: bool = True, compute_uv: bool 
     if hermitian:
         if compute_uv:
             return _hermitian_svd(r, a)
-        s, _ = _by_size(r, np_eigvalsh(r, a))
-        last = (s.ndim - 1,)  # NumPy turns ascending values around
-        return reversed_along(r, r.copy(reversed_along(r, s, last), "C"), last)
+        return _descending(r, np_sort(r, apply(r, np.absolute, np_eigvalsh(r, a))))
     if not compute_uv:
         return np_svdvals(r, a)
     return SVD(*r.op("svd", matrices(r, a), full_matrices=bool(full_matrices)))
@@ -76,30 +75,17 @@ def np_svdvals(r: Recorder, x: object, /) -> ArrayHandle:
 def _hermitian_svd(r: Recorder, a: object) -> Any:
     """By eigenvectors, whose eigenvalues give size and sign."""
     w, u = np_eigh(r, a)
-    s, order = _by_size(r, w)
+    size = apply(r, np.absolute, w)
+    order = _descending(r, np_argsort(r, size))
+    s = take_along_axis(r, size, order)
     signs = take_along_axis(r, apply(r, np.copysign, constant(r, 1, w.dtype), w), order)
     u = take_along_axis(r, u, shapes.insert_axes(r, order, order.ndim - 1))
     signed = apply(r, np.multiply, u, shapes.insert_axes(r, signs, signs.ndim - 1))
     return SVD(u, s, conjugate_method(r, transposed(r, signed)))
 
 
-def _by_size(r: Recorder, w: ArrayHandle) -> tuple[ArrayHandle, ArrayHandle]:
-    """The magnitudes of ascending eigenvalues in descending order, and where they stood: of equal ones the last first.
-
-    Each is put where as many are larger; the vectors cost more than these comparisons of all pairs.
-    """
-    size = apply(r, np.absolute, w)
-    n = w.shape[-1]
-    one, other = shapes.insert_axes(r, size, size.ndim), shapes.insert_axes(r, size, size.ndim - 1)
-    number = call(r, "iota", size=n, dtype=dtypes.int64)
-    row, column = shapes.insert_axes(r, number, 1), shapes.insert_axes(r, number, 0)
-    tied = call(r, "logical_and", call(r, "equal", other, one), call(r, "greater", column, row))
-    larger = call(r, "logical_or", call(r, "greater", other, one), tied)
-    place = call(r, "count_nonzero", larger, **LAST)  # of element `row`
-    stands = call(r, "equal", shapes.insert_axes(r, place, place.ndim - 1), row)  # [place, element]
-    picked = call(r, "where", stands, column, constant(r, 0, dtypes.int64))
-    order = call(r, "sum", picked, **LAST)
-    return take_along_axis(r, size, order), order
+def _descending(r: Recorder, ascending: ArrayHandle) -> ArrayHandle:
+    return reversed_along(r, ascending, (ascending.ndim - 1,))
 
 
 def np_matrix_rank(

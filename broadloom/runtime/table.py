@@ -14,6 +14,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -337,12 +338,14 @@ class _Encoder:
             case ConstantResult(value) if not isinstance(value, np.ndarray):
                 code += [ops["const"], self.pointer(value)]
             case TupleResult(items) | ListResult(items):
-                if id(recipe) in seen or (isinstance(recipe, TupleResult) and recipe.type is not tuple):
+                if id(recipe) in seen:
                     raise NotNative
                 seen.add(id(recipe))
                 for item in items:
                     self._recipe(item, code, modes, seen)
                 code += [ops["list" if isinstance(recipe, ListResult) else "tuple"], len(items)]
+                if isinstance(recipe, TupleResult) and recipe.type is not tuple:
+                    code += [ops["call"], self.pointer(partial(tuple.__new__, recipe.type))]
             case _:
                 raise NotNative
 

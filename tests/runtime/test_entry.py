@@ -642,6 +642,8 @@ def test_result_recipes(form):
          lambda v: v[0] is v[1][0] and v[1][1] == ()),
         (r.DictResult(((r.ConstantResult("k"), output),)), lambda v: v["k"].tolist() == [21, 42, 63]),
         (r.TupleResult((output, r.FromInput(X)), named), lambda v: type(v) is named and v.b is x3),
+        (r.TupleResult((r.TupleResult((r.TupleResult(()), output), named), r.ConstantResult(3))),
+         lambda v: type(v[0]) is named and v[0].a == () and v[0].b.sum() == 126 and v[1] == 3),
         (r.TupleResult((shared, shared)), lambda v: v[0] is v[1]),
         (r.ViewOf(output, (("slice", (("starts", (2,)), ("sizes", (3,)), ("steps", (-1,)))),)),
          lambda v: v.tolist() == [63, 42, 21] and v.base is not None),
