@@ -71,8 +71,11 @@ class DTypeError(BroadloomError, TypeError):
     """A dtype is not supported or does not fit an op: the caller must act."""
 
 
-class TransformError(BroadloomError, TypeError):
-    """A transformed function (`vmap`, `gufunc`) does what it cannot: the author of the function must act."""
+class TransformError(BroadloomError):
+    """A transformed function (`vmap`, `gufunc`) does what it cannot: the author of the function must act.
+
+    No TypeError or ValueError, which NumPy would take for one of its own while it asks for data, and replace.
+    """
 
 
 class ParseError(BroadloomError, ValueError):

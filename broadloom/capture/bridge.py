@@ -134,7 +134,7 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
             _follow_scalar(c, entry, outs, named, result)
         return inward(result)
     except TransformError as error:
-        c.raises(name, str(error))
+        c.transform_raises(name, error)
     except (*REFUSALS, TypeError) as error:  # TypeError: a symbolic int stands where only an int can
         first = error
     fixed = [_constants(c, realise(c, a)) for a in args], {k: _constants(c, realise(c, a)) for k, a in kwargs.items()}

@@ -24,8 +24,18 @@ import numpy as np
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
 from broadloom.capture.layouts import GuardingRecorder
-from broadloom.capture.sources import Attribute, Item, Source, is_installed
-from broadloom.errors import Location
+from broadloom.capture.sources import (
+    Argument,
+    Attribute,
+    Cell,
+    FunctionGlobal,
+    Global,
+    Installed,
+    Item,
+    Source,
+    is_installed,
+)
+from broadloom.errors import Location, TransformError
 from broadloom.frontend.selection import Selection
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
@@ -108,6 +118,7 @@ class Context:
         self.recorder: Recorder = self.root  # of the program that is followed now: one example, in a mapped function
         self.levels: list[Level] = []
         self.tensor_inputs: dict[ArrayHandle, Source] = {}  # handles of tensors that existed before, and where they are
+        self.names: dict[Source, str] = {}  # of closure cells, in the functions that have them
         self.makes_tensors = False  # a function of this package is called: its results are tensors
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input
@@ -148,6 +159,11 @@ class Context:
     def refuse(self, code: Code, context: str, explanation: str, hint: str) -> NoReturn:
         """Stop capturing."""
         raise CaptureBreak(Break(code, context, explanation, hint, self._location))
+
+    def transform_raises(self, context: str, error: TransformError) -> NoReturn:
+        """Stop because a mapped function does what it cannot, which it would on any road."""
+        record = Break(Code.RAISES, context, str(error), "correct the mapped function", self._location)
+        raise CaptureBreak(record) from error
 
     def raises(self, context: str, error: str) -> NoReturn:
         """Stop because the plain function raises here."""
@@ -200,10 +216,26 @@ class Context:
                 "it left its mapped function otherwise than as a result",
                 "return it from the mapped function",
             )
-        name = next((str(a.source) for a in self.arrays.values() if a.handle is x), "an array made outside")
+        name = next((self.spoken(a.source) for a in self.arrays.values() if a.handle.storage is x.storage), "an array")
         for level in self.levels[owners.index(x.storage.owner) :]:
             x = level.lift(x, name)
         return x
+
+    def spoken(self, source: Source) -> str:
+        """What the user calls the object at a source, as near as its path says."""
+        known = self.names.get(source)
+        if known is not None:
+            return known
+        match source:
+            case Argument(name) | Global(name) | Cell(name) | FunctionGlobal(_, name) | Installed(_, name):
+                return name
+            case Attribute(of, "_array"):
+                return self.spoken(of)
+            case Attribute(of, name):
+                return f"{self.spoken(of)}.{name}"
+            case Item(of, key):
+                return f"{self.spoken(of)}[{key!r}]"
+        return str(source)
 
     # ---- guards and symbols -------------------------------------------------------------------------------------
 

@@ -348,10 +348,13 @@ def _function(c: Context, source: Source, x: types.FunctionType) -> Value:
 def function_value(c: Context, source: Source, x: types.FunctionType) -> FunctionValue:
     """A function that existed before; its defaults and cells are looked at when they are used."""
     namespace = Namespace(x.__globals__, None if x.__globals__ is c.namespace else source)
-    attribute = Attribute(source, "__closure__")
+    places = [
+        Attribute(Item(Attribute(source, "__closure__"), i), "cell_contents") for i in range(len(x.__closure__ or ()))
+    ]
+    c.names.update(zip(places, x.__code__.co_freevars, strict=True))
     cells = [
-        CellValue(_cell_content(Attribute(Item(attribute, i), "cell_contents"), cell), external=True)
-        for i, cell in enumerate(x.__closure__ or ())
+        CellValue(_cell_content(place, cell), external=True)
+        for place, cell in zip(places, x.__closure__ or (), strict=True)
     ]
     defaults = [Lazy(Item(Attribute(source, "__defaults__"), i), d) for i, d in enumerate(x.__defaults__ or ())]
     keywords = {k: Lazy(Item(Attribute(source, "__kwdefaults__"), k), d) for k, d in (x.__kwdefaults__ or {}).items()}

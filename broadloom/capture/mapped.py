@@ -58,7 +58,7 @@ def call_mapped(c: Context, v: MappedValue, args: list[Value], kwargs: dict[str,
     try:
         return _call(c, v.function, v.mapping, args, kwargs)
     except TransformError as error:
-        c.raises("a mapped function", str(error))
+        c.transform_raises("a mapped function", error)
 
 
 def _call(c: Context, function: Value, told: Mapping, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -159,6 +159,8 @@ def call_gufunc(c: Context, v: GufuncValue, args: list[Value], kwargs: dict[str,
 
     try:
         results = run_gufunc(g, c.recorder, operands, keywords(g, **given), core)
+    except TransformError as error:
+        c.transform_raises(f"{g.name}(...)", error)
     except (BroadloomError, TypeError, ValueError) as error:
         c.raises(f"{g.name}(...)", f"{type(error).__name__}: {error}")
     outs = given.get("out")

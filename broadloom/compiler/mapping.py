@@ -22,6 +22,7 @@ from broadloom.capture.capture import Captured, capture
 from broadloom.capture.recipe import rebuild
 from broadloom.capture.sources import Frame
 from broadloom.compiler.refusals import Refusals, kinds_of
+from broadloom.errors import TransformError
 from broadloom.graph.interpret import interpret
 from broadloom.tensor.dispatch import Traced
 from broadloom.tensor.stack import active
@@ -119,6 +120,8 @@ class Captures:
         try:
             found = capture(self.function, args, kwargs)
         except CaptureBreak as stopped:
+            if isinstance(stopped.__cause__, TransformError):
+                raise stopped.__cause__ from None
             self.refusals.add(stopped, what)
             return None
         self.kept = [found, *self.kept[: KEPT - 1]]

@@ -228,10 +228,14 @@ def data_of(x: Any, use: str = "its data") -> Array:
     raise Diverted(type(x))
 
 
+_INTO_NUMPY = "where it is assigned to an array that NumPy made, make that with bl.zeros or np.zeros_like(x)"
 _REMEDIES = {
     "a condition": "choose with np.where(condition, x, y), which takes both sides",
     "an index or size": "take elements with np.take or x[i], where i is a tensor; no size can depend on data",
-    "its data": "the array that it is written to was made by NumPy itself: make it with bl.zeros or np.zeros_like(x)",
+    "its data": _INTO_NUMPY,
+    "int()": _INTO_NUMPY,
+    "float()": _INTO_NUMPY,
+    "complex()": _INTO_NUMPY,
 }
 
 

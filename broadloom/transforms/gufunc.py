@@ -34,7 +34,7 @@ from broadloom.symbolic import Size
 from broadloom.tensor.dispatch import Tensor, made, traced
 from broadloom.tensor.stack import Interpreter, running
 from broadloom.tensor.users import user_location
-from broadloom.transforms.interpreter import BatchInterpreter, Ground, bottom
+from broadloom.transforms.interpreter import BatchInterpreter, Ground, bottom, unmasked
 from broadloom.transforms.level import Level
 
 Core = Callable[[Sequence[Level], list[ArrayHandle]], list[ArrayHandle]]
@@ -370,6 +370,7 @@ def by_dispatch(g: Gufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             for level in levels:
                 inside = BatchInterpreter(inside, level)
                 stack.enter_context(running(inside))
+            stack.enter_context(unmasked())
             returned = g.function(*(_tensor(inside, h) for h in handles))
             parts = returned if isinstance(returned, tuple) else (returned,)
             return [inside.lift(p if isinstance(p, (Tensor, np.ndarray)) else np.asarray(p)) for p in parts]

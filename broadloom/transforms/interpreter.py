@@ -9,6 +9,8 @@ whose values are the arrays themselves; what was written to them is copied into 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,17 @@ def bottom() -> Interpreter:
     """What a transformed function called here stands on: the top of the stack, or arrays."""
     stack = active()
     return stack[-1] if stack else Ground()
+
+
+@contextmanager
+def unmasked() -> Iterator[None]:
+    """NumPy replaces what a tensor raises when it is assigned to an element of an array: here that is raised itself."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error.__cause__, TransformError):
+            raise error.__cause__ from None
+        raise
 
 
 class BatchInterpreter:

@@ -22,7 +22,7 @@ from broadloom.records import dataclass
 from broadloom.tensor.dispatch import Tensor, call
 from broadloom.tensor.stack import running
 from broadloom.transforms.batching import Randomness
-from broadloom.transforms.interpreter import BatchInterpreter, bottom
+from broadloom.transforms.interpreter import BatchInterpreter, bottom, unmasked
 from broadloom.transforms.level import Level
 from broadloom.transforms.pytree import Structure, broadcast_prefix, flatten, unflatten
 
@@ -114,7 +114,7 @@ def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> An
         for x, a in zip(given.leaves, given.axes, strict=True)
     ]
     args, named = unflatten(inputs, given.structure)
-    with running(level):
+    with running(level), unmasked():
         returned = function(*args, **named)
     level.finish()
     leaves, structure = flatten(returned)

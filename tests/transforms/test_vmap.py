@@ -130,3 +130,30 @@ def test_chunks_give_the_same_bits():
         for size in (1, 2, 3, 7, 100):
             got = road(lambda x: np.sin(x).sum(axis=0) @ x.T, in_axes=1, chunk_size=size)(x.transpose(1, 0, 2))
             assert got.tobytes() == whole.tobytes()
+
+
+TABLE = np.ones(4)
+
+
+@pytest.mark.parametrize("vmap", [eager, compiled], ids=lambda f: f.__name__)
+def test_a_write_to_a_global_array_of_numpy_is_refused_by_its_name(vmap):
+    def core(x):
+        TABLE[1] = x[0, 0]
+        return x
+
+    with pytest.raises(Exception, match="a write to TABLE, which belongs to the program around"):
+        vmap(core)(X)
+    assert TABLE.tolist() == [1.0] * 4
+
+
+def test_python_tells_where_a_batched_value_meets_an_array_that_numpy_made(capsys):
+    def core(x):
+        print("python")
+        m = np.zeros(4)
+        m[1] = x[0, 0]
+        return m
+
+    with pytest.raises(TransformError, match=r"float\(\) of a batched value.*bl\.zeros") as caught:
+        eager(core)(X)
+    assert caught.value.location.line == core.__code__.co_firstlineno + 3
+    assert capsys.readouterr().out == "python\n"
