@@ -31,15 +31,8 @@ MOST_CATEGORIES = 1000  # of a multinomial, whose categories are drawn one after
 
 
 def total(r: Recorder, x: ArrayHandle) -> ArrayHandle:
-    """The sum along the last axis, by halves: the same bits everywhere, as no order is left open."""
-    n = static_size(x.shape[-1], "a sum of chances")
-    while n > 1:
-        half = n // 2
-        left, right = shapes.cut(r, x, -1, 0, half), shapes.cut(r, x, -1, n - half, half)
-        added = call(r, "add", left, right)
-        x = call(r, "concat", added, shapes.cut(r, x, -1, half, 1), axis=-1) if n % 2 else added
-        n -= half
-    return x
+    """The sum along the last axis, as the last of the cumulative sums, whose order is no choice of anybody's."""
+    return shapes.cut(r, call(r, "cumsum", x, axis=-1), -1, x.shape[-1] - 1, 1)
 
 
 def dirichlet(r: Recorder, key: object, alpha: object, size: object = None, dtype: object = None) -> ArrayHandle:
@@ -47,6 +40,8 @@ def dirichlet(r: Recorder, key: object, alpha: object, size: object = None, dtyp
     a = as_array(r, alpha)
     if a.ndim != 1:
         raise invalid("alpha of a Dirichlet distribution", f"{a.ndim} axes", "one axis", "map it with bl.vmap")
+    if shapes.same(r, a.shape[0], 0):
+        raise invalid("alpha of a Dirichlet distribution", "no elements", "1 or more")
     number, valid = parameter(r, "alpha", a, NOT_NEGATIVE)
     shape = (*result_shape(r, size, ()), a.shape[0])
     draw = Drawing(r, key_to_draw(r, key), positions(r, shape), shape, (), valid)

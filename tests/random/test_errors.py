@@ -47,6 +47,7 @@ WRONG = [
     (lambda: R.integers(KEY, 0, 3, dtype=np.float64), "dtype", "integer"),
     (lambda: R.integers(KEY, np.array(0.5), 3), "bound", "integers"),
     (lambda: R.dirichlet(KEY, np.ones((2, 2))), "alpha", "one axis"),
+    (lambda: R.dirichlet(KEY, np.empty(0)), "alpha", "1 or more"),
     (lambda: R.multinomial(KEY, 3, 0.5), "pvals", "axis"),
     (lambda: R.multinomial(KEY, 3, np.full(1001, 1 / 1001)), "1001 categories", "1000"),
     (lambda: R.multivariate_normal(KEY, np.zeros(3), np.eye(2)), "mean and cov", "(n, n)"),

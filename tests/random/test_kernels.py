@@ -67,6 +67,19 @@ def test_a_batched_function_is_one_kernel():
     assert len(f.report().kernels) == 1
 
 
+def test_sizes_that_vary_are_compiled_once_more():
+    dirichlet = bl.compile(lambda alpha, key: R.dirichlet(key, alpha, 4), fullgraph=True)
+    order = bl.compile(lambda n, key: R.permutation(key, n), fullgraph=True)
+    half = bl.compile(lambda x, key: R.choice(key, x, x.shape[0] // 2, replace=False), fullgraph=True)
+    for n in (3, 4, 5, 50):
+        alpha = np.linspace(0.1, 2, n)
+        assert dirichlet(alpha, KEY).tobytes() == np.asarray(R.dirichlet(KEY, alpha, 4)).tobytes()
+        assert order(n, KEY).tolist() == R.permutation(KEY, n).tolist()
+        assert half(alpha, KEY).tolist() == R.choice(KEY, alpha, n // 2, replace=False).tolist()
+    for f in (dirichlet, order, half):
+        assert len(f.report().compiles) == 2
+
+
 def test_a_captured_function_gives_the_bits_of_the_eager_one():
     @bl.compile(fullgraph=True)
     def step(seed, number, x):
