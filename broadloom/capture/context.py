@@ -216,7 +216,12 @@ class Context:
                 "it left its mapped function otherwise than as a result",
                 "return it from the mapped function",
             )
-        name = next((self.spoken(a.source) for a in self.arrays.values() if a.handle.storage is x.storage), "an array")
+        storage = x.storage
+
+        def name() -> str:
+            found = (self.spoken(a.source) for a in self.arrays.values() if a.handle.storage is storage)
+            return next(found, "an array")
+
         for level in self.levels[owners.index(x.storage.owner) :]:
             x = level.lift(x, name)
         return x

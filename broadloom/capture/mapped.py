@@ -69,7 +69,8 @@ def _call(c: Context, function: Value, told: Mapping, args: list[Value], kwargs:
     places = [_axis(c, leaf, a) for leaf, a in zip(leaves, axes, strict=True)]
     level = Level(c.recorder, _size(c, told, leaves, places), told.randomness)
     inside = [
-        leaf if a is None else level.argument(leaf, a, "an argument") for leaf, a in zip(leaves, places, strict=True)
+        leaf if a is None else level.argument(leaf, a, lambda: "an argument")
+        for leaf, a in zip(leaves, places, strict=True)
     ]
     given = unflatten(iter(inside), structure)
     found: list[Value] = []

@@ -15,7 +15,7 @@ view, and never become part of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -72,7 +72,9 @@ class Storage:
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
     env: ShapeEnv | None = None
     owner: Recorder | None = None  # the recorder whose builder made the values
-    captured: str | None = None  # its name, where it belongs to the program around a transformed function
+    captured: Callable[[], str] | None = (
+        None  # tells its name, where it belongs to the program around a transformed function
+    )
 
     def sizes_at_hand(self, shape: Sequence[Size]) -> tuple[int, ...]:
         """Sizes of the arrays that the recording is made with."""
@@ -268,11 +270,13 @@ class Recorder:
         value = self._graph.input(name, TensorType(dtypes.int64, ()), kind="size", size=symbol)
         return self._input_handle(value, writeable=False, scalar=True)
 
-    def adopt(self, value: ValueId, *, writeable: bool = True, captured: str | None = None) -> ArrayHandle:
+    def adopt(
+        self, value: ValueId, *, writeable: bool = True, captured: Callable[[], str] | None = None
+    ) -> ArrayHandle:
         """An array whose value the builder has already, laid out in C order.
 
-        `captured` is its name, where it belongs to the program around the one that is recorded: it may be read, and a
-        write to it is refused by that name."""
+        `captured` tells its name, where it belongs to the program around the one that is recorded: it may be read, and
+        a write to it is refused by that name."""
         type = self.builder.type_of(value)
         layout = orders.dense_layout(representatives(type.shape), tuple(range(type.ndim)), type.dtype.itemsize)
         handle = self._fresh(value, layout)
@@ -429,11 +433,12 @@ class Recorder:
             dtype = seen
         storage = target.storage
         if storage.captured is not None:
+            name = storage.captured()
             raise TransformError(
-                f"a write to {storage.captured}, which belongs to the program around the batched function",
+                f"a write to {name}, which belongs to the program around the batched function",
                 got="a write that each example would make to the same array",
                 allowed="writes to arguments and to arrays that the function made",
-                remedy=f"write to a copy of {storage.captured} and return it, or pass it as a batched argument",
+                remedy=f"write to a copy of {name} and return it, or pass it as a batched argument",
                 location=self.location,
             )
         new = self._put(storage.value, target.views, self.read(value))

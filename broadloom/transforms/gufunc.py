@@ -172,10 +172,14 @@ def _descend(
 def _entered(level: Level, x: ArrayHandle, has: bool, size: Size) -> ArrayHandle:
     """An operand at a level: batched if its loop dim is of the loop's size, alike for all if it is 1 or absent."""
     if not has:
-        return level.lift(x, "an operand")
+        return level.lift(x, _operand)
     if equal(x.shape[0], size, level.below.builder.decide):
-        return level.argument(x, 0, "an operand", writeable=False)
-    return level.lift(shapes.drop_axes(level.below, x, [0]), "an operand")
+        return level.argument(x, 0, _operand, writeable=False)
+    return level.lift(shapes.drop_axes(level.below, x, [0]), _operand)
+
+
+def _operand() -> str:
+    return "an operand"
 
 
 def _ascend(levels: Sequence[Level], x: ArrayHandle, number: int) -> ArrayHandle:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,14 +91,14 @@ class BatchInterpreter:
 
     def argument(self, x: Any, axis: int | None) -> Tensor:
         """An argument, batched along `axis`."""
-        name = user_name(x, "an unbatched argument")
+        name = partial(user_name, x, "an unbatched argument")
         return traced(self, self.level.argument(self.below.lift(x), axis, name))  # type: ignore[no-any-return]
 
     def lift(self, x: Any) -> ArrayHandle:
         """An array or tensor as a handle of this level."""
         if type(x) is Traced and x._interpreter is self:
             return x._handle
-        return self.level.lift(self.below.lift(x), user_name(x, "an array"))
+        return self.level.lift(self.below.lift(x), partial(user_name, x, "an array"))
 
     def concrete(self, value: ValueId) -> Any:
         """The array that a value is; raises `TransformError` for one that stands for many."""

@@ -10,6 +10,8 @@ it came from; what is lifted was reached from outside, and a write to it is refu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broadloom.errors import TransformError
 from broadloom.graph.builder import Builder
 from broadloom.graph.ir import ValueId
@@ -40,7 +42,9 @@ class Level:
         self._arguments: list[Argument] = []
         self._lifted: dict[ArrayHandle, tuple[int, ArrayHandle]] = {}
 
-    def argument(self, x: ArrayHandle, axis: int | None, name: str, *, writeable: bool = True) -> ArrayHandle:
+    def argument(
+        self, x: ArrayHandle, axis: int | None, name: Callable[[], str], *, writeable: bool = True
+    ) -> ArrayHandle:
         """An argument, batched along `axis`, or the same for all examples. Writes go back if it is `writeable`."""
         if axis is None:
             return self.lift(x, name)
@@ -50,8 +54,8 @@ class Level:
         self._arguments.append(Argument(handle, x, axis, value))
         return handle
 
-    def lift(self, x: ArrayHandle, name: str) -> ArrayHandle:
-        """A handle below, as all examples see it."""
+    def lift(self, x: ArrayHandle, name: Callable[[], str]) -> ArrayHandle:
+        """A handle below, as all examples see it; `name` tells what the user calls it."""
         version, known = self._lifted.get(x, (-1, x))
         if version != x.storage.version:
             value = self.builder.adopt(self.below.read(x), batched=False)
