@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from broadloom.errors import DTypeError
 from broadloom.tensor.dispatch import call
 
 
@@ -24,11 +25,15 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
     """An array, number or nested list as a tensor.
 
     `copy`: True for fresh memory, False to raise `ValueError` where a copy is needed, None to copy where needed.
+    Raises `DTypeError` for what is no array of numbers or truth values.
 
     >>> asarray([1.0, 2.0])
     Tensor([1., 2.])
     """
-    return call(np.asarray, obj, dtype=dtype, device=device, copy=copy)
+    result = call(np.asarray, obj, dtype=dtype, device=device, copy=copy)
+    if result.dtype.kind not in "biufcV" or result.dtype.names is not None:
+        raise DTypeError("asarray of this dtype", got=result.dtype, allowed="numbers and truth values")
+    return result
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:

@@ -240,8 +240,12 @@ _REMEDIES = {
 
 
 def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
-    """A result of NumPy as this package gives it; an array that shares memory with a source shares its version."""
+    """A result of NumPy as this package gives it; an array that shares memory with a source shares its version.
+
+    An array of a class of its own (masked, a matrix) stays what it is."""
     if isinstance(result, np.ndarray):
+        if type(result) is not np.ndarray:
+            return result
         shared = _shared(result, sources)
         return made(result) if shared is None else shared
     if type(result) in _NUMBERS:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom import errors as bl_errors
 from broadloom.tensor.dispatch import call
 
 T = bl.asarray
@@ -306,3 +307,18 @@ def test_the_straight_road_gives_what_the_other_gives() -> None:
     same(call(np.modf, x)[0], np.modf(X)[0])
     with pytest.raises(TypeError):
         call(np.add, x)
+
+
+def test_arrays_of_other_classes_stay_what_they_are() -> None:
+    masked = np.ma.masked_array(X, X > 0)
+    for result in (T(X) + masked, masked + T(X), np.add(T(X), masked), bl.sin(masked)):
+        assert type(result) is np.ma.MaskedArray and (result.mask == (X > 0)).all()
+    memory = X.view(np.memmap)
+    same(T(memory), X)
+    same(T(memory)[0] + 1, X[0] + 1)
+
+
+@pytest.mark.parametrize("x", [["a"], [None], np.zeros(2, [("a", int)]), np.zeros(2, "M8[s]")], ids=str)
+def test_tensors_hold_numbers(x: Any) -> None:
+    with pytest.raises(bl_errors.DTypeError, match="numbers"):
+        bl.asarray(x)
