@@ -48,6 +48,7 @@ llvmlite = LazyModule("llvmlite", "llvmlite")
 llvm = LazyModule("llvmlite.binding", "llvmlite")  # 40-90 ms
 cython_blas = LazyModule("scipy.linalg.cython_blas", "scipy")  # 200-400 ms
 cython_lapack = LazyModule("scipy.linalg.cython_lapack", "scipy")
+scipy_blas = LazyModule("scipy.linalg.blas", "scipy")
 scipy_lapack = LazyModule("scipy.linalg.lapack", "scipy")
 scipy_special = LazyModule("scipy.special", "scipy")  # 50-100 ms
 rich_console = LazyModule("rich.console", "rich")

@@ -20,7 +20,7 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.dtypes import DType, complex64, int32
 from broadloom.errors import DTypeError
-from broadloom.lazy import scipy_lapack
+from broadloom.lazy import scipy_blas, scipy_lapack
 from broadloom.ops import rules
 from broadloom.ops.movement import loop_shape, with_loop
 from broadloom.ops.record import Op, Sample, Trait
@@ -67,9 +67,17 @@ def _lu_factor(a: Array, check_singular: bool = False) -> tuple[Array, Array]:
 def _lu_solve(lu: Array, pivots: Array, b: Array) -> Array:
     loop = loop_shape((lu, pivots, b), (2, 1, 2))
     result = np.empty(loop + b.shape[-2:], b.dtype)
-    if result.size:
-        getrs = _routine("getrs", b.dtype)
-        _each(lambda f, p, y: (getrs(f, p - 1, y)[0],), (lu, pivots, b), (2, 1, 2), (result,))
+    if result.size == 0:
+        return result
+    trsm = getattr(scipy_blas, _LETTER[b.dtype.char] + "trsm")  # OpenBLAS's getrs wakes threads at every size
+
+    def core(f: Array, p: Array, y: Array) -> tuple[Array]:
+        x = y.copy()
+        for row, other in enumerate(p - 1):
+            x[[row, other]] = x[[other, row]]
+        return (trsm(1, f, trsm(1, f, x, lower=1, diag=1)),)
+
+    _each(core, (lu, pivots, b), (2, 1, 2), (result,))
     return result
 
 

@@ -88,6 +88,8 @@ class Level:
             value = a.inside.storage.value
             if value != a.value:
                 moved = from_front(builder, self.builder.materialised(value), a.axis, "an argument")
+                if builder.type_of(moved) != a.outside.type:  # the batch is named by another argument's symbol
+                    moved = builder.call("expand", moved, shape=a.outside.shape)
                 self.below.write(a.outside, self.below.adopt(moved))
 
 

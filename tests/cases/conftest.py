@@ -1,4 +1,7 @@
-"""Every case is compiled in all of these ways: static and dynamic sizes, fusion on and off, a cold and a warm cache."""
+"""Every case is compiled in all of these ways: static and dynamic sizes, fusion on and off, a cold and a warm cache.
+
+A function of one example is also mapped: at once, by the dispatch stack, and compiled in each of the ways.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.transforms.vmap import mapped
 
 WAYS = list(itertools.product((None, True, False), (True, False)))
 
@@ -64,3 +68,47 @@ def check(ways):
                         np.testing.assert_array_equal(a, b)
 
     return run
+
+
+def stacked(results):
+    """The results of single examples along a new first axis; tuples item by item."""
+    if isinstance(results[0], tuple):
+        return tuple(stacked(column) for column in zip(*results, strict=True))
+    return np.stack(results)
+
+
+@pytest.fixture
+def roads(ways):
+    """`roads(f)`: the mapped forms of `f`: at once, by the dispatch stack, and compiled."""
+
+    def run(function, **arguments):
+        yield bl.vmap(function, **arguments)
+        yield mapped(function, **arguments)
+        yield from ways(bl.vmap(function, **arguments))
+
+    return run
+
+
+@pytest.fixture
+def check_mapped(roads):
+    """`check_mapped(f, *args, want=...)`: on every road, examples along the first axis of each argument give `want`,
+    which is what a loop over them gives."""
+
+    def run(function, *arguments, want=None):
+        loop = stacked([function(*(a[k] for a in arguments)) for k in range(len(arguments[0]))])
+        if want is not None:
+            assert_equal(loop, want)
+        for road in roads(function):
+            for _ in range(2):
+                assert_equal(road(*(a.copy() for a in arguments)), loop)
+
+    return run
+
+
+def on_tensors(function, *arguments):
+    """What the function gives at once for tensors, as arrays."""
+    result = function(*(bl.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments))
+    parts = result if isinstance(result, tuple) else (result,)
+    assert all(isinstance(p, bl.Tensor) for p in parts)
+    arrays = tuple(p.numpy() for p in parts)
+    return arrays if isinstance(result, tuple) else arrays[0]
