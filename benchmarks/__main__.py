@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import eager, first_call, peers, timing
+from benchmarks import eager, first_call, mapped, peers, timing
 from benchmarks.targets import FirstCall, Target, targets
 from benchmarks.timing import Time
 from benchmarks.workloads import WORKLOADS, Workload
@@ -112,6 +112,18 @@ def show_eager(console: Console, budget: float) -> dict[str, Mapping[str, Time]]
     return found
 
 
+def show_mapped(console: Console, budget: float) -> Mapping[str, Time]:
+    table = Table(title=f"A function of {mapped.OPS} ops on 8192 vectors of 512, compiled")
+    for column in ("batched", "median", "least", "first"):
+        table.add_column(column, justify="left" if column == "batched" else "right")
+    with console.status("mapped and by hand"):
+        found = mapped.measure(budget)
+    for name, t in found.items():
+        table.add_row(name, *(show_time(s) for s in (t.median, t.least, t.first)))
+    console.print(table)
+    return found
+
+
 def show_targets(console: Console, promised: list[Target]) -> None:
     table = Table(title="Promises")
     for column, side in (("what", "left"), ("promised", "right"), ("measured", "right"), ("kept", "left")):
@@ -148,7 +160,8 @@ def main() -> None:
     show_workloads(console, results, names)
     first_calls = [] if options.only else show_first_calls(console)
     at_once = {} if options.only else show_eager(console, options.budget / 5)
-    promised = list(targets(results, first_calls, at_once))
+    by_vmap = {} if options.only else show_mapped(console, options.budget)
+    promised = list(targets(results, first_calls, at_once, by_vmap))
     show_targets(console, promised)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")

@@ -44,12 +44,16 @@ def targets(
     workloads: Mapping[str, Mapping[str, Time | str]],
     first_calls: list[FirstCall],
     eager: Mapping[str, Mapping[str, Time]],
+    mapped: Mapping[str, Time],
 ) -> Iterator[Target]:
     """The promises that can be judged by these measurements."""
     if "add(x, x)" in eager:
         times = eager["add(x, x)"]
         beyond = times["broadloom"].least - 2 * times["numpy"].least
         yield Target("bl.add on 10 elements, beyond twice np.add", 1, beyond * 1e6, "us")
+    if mapped:
+        ratio = mapped["vmap"].least / mapped["by hand"].least
+        yield Target("vmap of 20 ops, compiled, over the same batched by hand", 1.1, ratio, "times")
     if first_calls:
         imports = min(c["numpy"] + c["import"] for f in first_calls for c in (f.cold, f.warm))
         yield Target("import broadloom, NumPy's import included", 300, imports * 1e3, "ms")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import eager, first_call, timing
+import broadloom as bl
+from benchmarks import eager, first_call, mapped, timing
 from benchmarks.__main__ import close
 from benchmarks.targets import FirstCall, targets
 from benchmarks.timing import Time
@@ -40,16 +41,18 @@ def test_promises_are_judged_by_what_was_measured() -> None:
     ]
     times = {"black-scholes": {"numpy": Time(1, 0.3, 0.3), "broadloom": Time(1, 0.1, 0.1)}, "tiny": {"broadloom": "no"}}
     at_once = {"add(x, x)": {"numpy": Time(1, 5e-7, 4e-7), "broadloom": Time(1, 2e-6, 1.7e-6)}}
-    found = {t.what: (round(t.measured, 6), t.holds) for t in targets(times, first, at_once)}
+    by_vmap = {"by hand": Time(1, 3, 2), "vmap": Time(1, 4, 2.5)}
+    found = {t.what: (round(t.measured, 6), t.holds) for t in targets(times, first, at_once, by_vmap)}
     assert found == {
         "bl.add on 10 elements, beyond twice np.add": (0.9, True),
+        "vmap of 20 ops, compiled, over the same batched by hand": (1.25, False),
         "import broadloom, NumPy's import included": (200, True),
         "first call of 10 ops (mixed)": (50, True),
         "first call of 1000 ops (mixed)": (1, True),
         "2000 ops against 1000 (mixed)": (2.5, False),
         "black-scholes, NumPy's time over ours": (3, False),
     }
-    assert list(targets({}, [], {})) == []
+    assert list(targets({}, [], {}, {})) == []
 
 
 def test_steady_measures_every_call() -> None:
@@ -63,3 +66,23 @@ def test_calls_at_once_give_what_numpy_gives() -> None:
         np.testing.assert_array_equal(np.asarray(ours()), theirs())
     times = eager.measure(0.001)
     assert set(times) == set(eager.CALLS) and all(t.least > 0 for pair in times.values() for t in pair.values())
+
+
+def test_a_mapped_function_is_compiled_to_the_kernels_of_the_one_batched_by_hand() -> None:
+    given = mapped.arguments(16, 40)
+    alone = bl.make_graph(mapped.one)(given[0][0], given[1])
+    assert sum(len(n.inputs) > 0 for n in alone.nodes) == mapped.OPS
+    reports, results = [], []
+    for function in (mapped.mapped, mapped.by_hand):
+        compiled = bl.compile(function, fullgraph=True)
+        results.append(compiled(*given))
+        reports.append(compiled.report())
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[0], [mapped.one(x, given[1]) for x in given[0]], rtol=2e-5)
+    loops, counts, stores = (
+        [[getattr(k, what) for k in r.kernels] for r in reports] for what in ("loops", "counts", "stores")
+    )
+    assert loops[0] == loops[1] and counts[0] == counts[1] and stores[0] == stores[1]
+    assert len(loops[0]) == 1
+    times = mapped.measure(0.001, 4)
+    assert set(times) == {"by hand", "vmap"} and all(t.least > 0 for t in times.values())

@@ -150,10 +150,7 @@ def compile(
         return functools.partial(
             compile, dynamic=dynamic, fullgraph=fullgraph, backend=backend, mode=mode, options=options
         )
-    if isinstance(fn, Compiled):
-        fn = fn.__wrapped__
-    if isinstance(fn, Vmapped | Gufunc):
-        fn = caller(fn)
+    fn = _written(fn)
     if isinstance(fn, MethodType):
         inner = compile(fn.__func__, dynamic=dynamic, fullgraph=fullgraph, backend=backend, mode=mode, options=options)
         return MethodType(inner, fn.__self__)
@@ -174,6 +171,13 @@ def compile(
         )
     state = State(fn, tools, dynamic=dynamic, fullgraph=fullgraph)
     return _callable(fn, state)
+
+
+def _written(fn: Any) -> Any:
+    """What is captured: of a compiled function the one it was made of, of a mapped one a function that calls it."""
+    if isinstance(fn, Compiled):
+        fn = fn.__wrapped__
+    return caller(fn) if isinstance(fn, Vmapped | Gufunc) else fn
 
 
 def _callable(fn: FunctionType, state: State) -> Compiled:
@@ -215,7 +219,7 @@ def _checked_passes(extra: object) -> tuple[Pass, ...]:
     return tuple(extra)
 
 
-def make_graph(fn: FunctionType | MethodType, *, dynamic: bool | None = None) -> Callable[..., Graph]:
+def make_graph(fn: Callable[..., Any], *, dynamic: bool | None = None) -> Callable[..., Graph]:
     """A callable that captures `fn` on its arguments and returns the graph, without running or compiling it.
 
     >>> import numpy as np
@@ -228,7 +232,7 @@ def make_graph(fn: FunctionType | MethodType, *, dynamic: bool | None = None) ->
 
     def trace_only(*args: Any, **kwargs: Any) -> Graph:
         try:
-            return capture(fn, args, kwargs, Policy(dynamic)).graph
+            return capture(_written(fn), args, kwargs, Policy(dynamic)).graph
         except CaptureBreak as stopped:
             raise stopped.record.error() from None
 

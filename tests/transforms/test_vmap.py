@@ -157,3 +157,14 @@ def test_python_tells_where_a_batched_value_meets_an_array_that_numpy_made(capsy
         eager(core)(X)
     assert caught.value.location.line == core.__code__.co_firstlineno + 3
     assert capsys.readouterr().out == "python\n"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [bl.vmap(np.sin), bl.gufunc("()->()")(np.sin), bl.compile(lambda x: np.sin(x)), bl.compile(bl.vmap(np.sin))],
+    ids=["vmap", "gufunc", "compiled", "compiled vmap"],
+)
+def test_graphs_of_what_is_no_plain_function(function):
+    graph = bl.make_graph(function)(np.ones(3))
+    assert [str(n.op) for n in graph.nodes] == ["sin"]
+    assert graph.nodes[0].types[0].shape == (3,)
