@@ -71,7 +71,9 @@ from broadloom import random
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
 from broadloom.compiler.mapping import gufunc, vmap
 from broadloom.compiler.report import CompileReport
+from broadloom.dtypes import int2, int3, int4, int5, int6, int7, uint1, uint2, uint3, uint4, uint5, uint6, uint7
 from broadloom.tensor.dispatch import Tensor
+from broadloom.tensor.packed import PackedTensor
 
 __all__ = [  # noqa: RUF022
     "CompileReport", "Compiled", "Tensor", "__array_api_version__", "__array_namespace_info__", "abs", "absolute",
@@ -107,4 +109,6 @@ __all__ = [  # noqa: RUF022
     "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot",
     "gufunc", "vecdot", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "PackedTensor", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5",
+    "uint6", "uint7",
 ]

@@ -63,7 +63,35 @@ def text() -> str:
     rule = "|---|" + ":-:|" * len(ALL)
     listed = [f"{number}. {reason}" for reason, number in reasons.items()]
     parts = ["\n".join(legend()), "\n".join([head, rule, *rows]), "## Reasons\n\n" + "\n".join(listed)]
-    return HEAD + "\n\n".join(parts) + "\n"
+    return HEAD + "\n\n".join(parts) + "\n" + PACKED_TEXT
+
+
+PACKED_TEXT = """\
+
+## Packed integers
+
+`bl.uint1` to `bl.uint7` and `bl.int2` to `bl.int7` are no columns of the table: their tensors (`bl.PackedTensor`) lie
+packed in bytes - element n in bits n * k to (n + 1) * k, the lowest first, whatever the shape - and are computed with
+in uint8 or int8, modulo 2**k. `x.nbytes` is what they take. A compiled function unpacks, computes and packs in one
+kernel. They are made by `bl.asarray(x, dtype=bl.uint3)`, `x.astype(bl.uint3)`, `bl.zeros(shape, dtype=bl.uint3)`.
+
+- Sums, differences, products, powers, negation, shifts to the left and the like wrap around at the declared width.
+  Division by 0 gives 0, and the lowest number divided by -1 itself, as for the other integers.
+- Comparisons, bits, `min` and `max`, sorting, indexing, joining and reshaping are those of integers.
+- `sum`, `prod`, `mean`, `argmax`, quotients, roots and all else that has another dtype than uint8 or int8 for these is
+  what it is for them: `sum` is uint64 or int64, `x / y` float64, `np.sin(x)` float16.
+- A function that would give uint8 or int8 by steps that do not keep to the width is refused by its name: cast first.
+- Two packed dtypes promote to the narrowest that holds the values of both: uint3 and uint4 to uint4, uint3 and int3 to
+  int4, uint7 and int7 to int8. Beside a wider integer dtype an unsigned one adds nothing (uint3 and int8: int8), a
+  signed one counts as int8 (int3 and uint8: int16); beside floats and complexes they count as uint8 and int8; bool
+  adds nothing.
+- Python ints are weak: `x + 1` keeps the dtype, and an int out of its range is an OverflowError, except in comparisons,
+  which are true to its value. Python floats make float64, as for other integers.
+- Basic indexing, transposing and reshaping give views of the same bytes, at any offset.
+- `np.asarray(x)` is a copy in uint8 or int8; `np.asarray(x, dtype=ml_dtypes.uint4)` and its like work both ways.
+- A class of tensors with a layout of its own shows its arrays by `x.__tensor_flatten__()`, a tuple of arrays and the
+  metadata, and is put together by `cls.__tensor_unflatten__(arrays, metadata)`.
+"""
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
     Tensor([1., 2.])
     """
     result = call(np.asarray, obj, dtype=dtype, device=device, copy=copy)
-    if result.dtype.kind not in "biufcV" or result.dtype.names is not None:
+    if result.dtype.kind not in "biufcV" or getattr(result.dtype, "names", None) is not None:
         raise DTypeError("asarray of this dtype", got=result.dtype, allowed="numbers and truth values")
     return result
 

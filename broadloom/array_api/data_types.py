@@ -73,6 +73,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     """The dtype of a tensor or array; a dtype as it is."""
     if isinstance(x, (np.dtype, type, str)):
         return np.dtype(x)
+    if isinstance(x, dtypes.DType):
+        return x  # type: ignore[return-value]  # of packed integers, which NumPy does not have
     return x.dtype  # type: ignore[no-any-return]
 
 
@@ -114,7 +116,9 @@ def _limits(dtype: np.dtype[Any]) -> Any:
 
 def iinfo(type: Any, /) -> IntInfo:
     """The limits of an integer dtype, or of an array's."""
-    dtype = dtype_of(type)
+    dtype: Any = dtype_of(type)
+    if isinstance(dtype, dtypes.DType):
+        return IntInfo(dtype.bits, dtype.limits[1], dtype.limits[0], dtype)  # type: ignore[arg-type]
     found = np.iinfo(dtype)
     return IntInfo(found.bits, int(found.max), int(found.min), dtype)
 
@@ -127,7 +131,7 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     if isinstance(kind, tuple):
         return True in [isdtype(dtype, k) for k in kind]
     if not isinstance(kind, str):
-        return np.dtype(dtype) == np.dtype(kind)
+        return dtype_of(dtype) == dtype_of(kind)
     if kind not in KINDS:
         raise ValueError(f"isdtype: kind; got {kind!r}; allowed: a dtype, {', '.join(KINDS)}, or a tuple of these")
     return dtypes.from_numpy(dtype).kind in KINDS[kind]

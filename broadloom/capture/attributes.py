@@ -42,6 +42,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.dtypes import DType
 from broadloom.frontend.table import ATTRIBUTES
 from broadloom.frontend.table import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle
@@ -50,7 +51,7 @@ from broadloom.symbolic import Expr
 from broadloom.tensor.dispatch import Tensor
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
-SAFE_OBJECTS = (np.dtype, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
+SAFE_OBJECTS = (np.dtype, DType, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
 MISSING = object()
 TENSOR_METHODS = frozenset({"numpy", "to_device", "__array_namespace__"})
 

@@ -29,6 +29,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.dtypes import DType
 from broadloom.errors import DTypeError, ShapeError, TransformError, VerifyError
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.unsupported import DependsOnData, Unsupported
@@ -42,6 +43,7 @@ OBJECTS = (
     types.GenericAlias,
     types.ModuleType,
     np.dtype,
+    DType,
     np.ufunc,
     types.BuiltinFunctionType,
     np.finfo,
@@ -171,7 +173,11 @@ def _tensors(c: Context, result: Any) -> Any:
         return result if result is None else as_tensor(c.recorder.constant(np.asarray(result)))
     if not isinstance(result, ArrayHandle) or isinstance(result, Selection) or result.tensor:
         return result
-    return as_tensor(c.recorder.copy(result) if result.numpy_scalar else result)
+    if not result.numpy_scalar:
+        return as_tensor(result)
+    made = as_tensor(c.recorder.copy(result))
+    made.packed = result.packed
+    return made
 
 
 def _not_given(c: Context, v: Value) -> bool:

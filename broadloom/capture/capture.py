@@ -29,6 +29,7 @@ from broadloom.capture.result import collect, recipe_of
 from broadloom.capture.sources import Argument, Attribute, Cell, Frame, Source
 from broadloom.capture.values import CellValue, FunctionValue, Lazy, Marker, Namespace, Value
 from broadloom.errors import Location
+from broadloom.frontend import packed
 from broadloom.graph.ir import Graph
 from broadloom.records import dataclass
 from broadloom.symbolic import Symbol
@@ -104,6 +105,7 @@ def _captured(c: Context, function: FunctionType, frame: Frame) -> Captured:
     except RecursionError:
         c.refuse(Code.TOO_LONG, function.__name__, "calls nest too deep", "replace recursion by a loop")
     handles = collect(c, result)
+    _write_packed(c)
     c.root.settle(handles)
     recorded = c.root.finish(handles)
     written = {w.input for w in recorded.graph.writes}
@@ -111,9 +113,27 @@ def _captured(c: Context, function: FunctionType, frame: Frame) -> Captured:
     recipe = recipe_of(c, result, handles, recorded.places)
     arrays = {c.arguments[k] for k in written}
     tensors = tuple(s for s in c.tensor_inputs.values() if Attribute(s, "_array") in arrays)
+    tensors += tuple(p.source for p in c.packed_inputs.values() if p.written)
     if tensors:
         recipe = Counted(recipe, tensors)
     return Captured(recorded.graph, guards, tuple(c.arguments), recipe, tuple(c.symbols.items()), dict(c.observed))
+
+
+def _write_packed(c: Context) -> None:
+    """Tensors of packed integers that were written give their bytes the new elements."""
+    for p in c.packed_inputs.values():
+        if not p.written:
+            continue
+        others = [o for o in c.packed_inputs.values() if o is not p]
+        shared = any(o.tensor._bytes is p.tensor._bytes or not o.tensor.is_whole for o in others)
+        if not p.tensor.is_whole or shared:
+            c.refuse(
+                Code.OVERLAP,
+                str(p.source),
+                "a view of packed integers is written, or one is passed besides what is written",
+                "pass a copy of the view",
+            )
+        c.root.write(p.stored, packed.pack(c.root, p.handle))
 
 
 def _graph_name(name: str) -> str:

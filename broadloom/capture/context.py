@@ -40,6 +40,7 @@ from broadloom.frontend.selection import Selection
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
+from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.level import Level
 
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
@@ -93,6 +94,23 @@ class ArrayInput:
     location: Location | None
 
 
+@dataclass(eq=False, slots=True)
+class PackedInput:
+    """A tensor of packed integers among the inputs: its bytes, and the handle of its elements as they are unpacked at
+    the start, when the version of their storage is `version`."""
+
+    source: Source
+    tensor: PackedTensor
+    stored: ArrayHandle
+    handle: ArrayHandle
+    version: int
+
+    @property
+    def written(self) -> bool:
+        """Whether the program has written to it."""
+        return self.handle.storage.version != self.version
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """What a NumPy scalar is in this call, and the arguments that it comes from."""
@@ -119,6 +137,8 @@ class Context:
         self.levels: list[Level] = []
         self.tensor_inputs: dict[ArrayHandle, Source] = {}  # handles of tensors that existed before, and where they are
         self.names: dict[Source, str] = {}  # of closure cells, in the functions that have them
+        self.packed_inputs: dict[ArrayHandle, PackedInput] = {}
+        self.packed_results: dict[ArrayHandle, ArrayHandle] = {}  # the bytes of results, by the handle of the elements
         self.makes_tensors = False  # a function of this package is called: its results are tensors
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input

@@ -22,7 +22,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import LARGEST_INT, ArrayInput, Context, Scalar
+from broadloom.capture.context import LARGEST_INT, ArrayInput, Context, PackedInput, Scalar
 from broadloom.capture.guards import (
     ArrayGuard,
     CompareGuard,
@@ -61,12 +61,14 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.errors import DTypeError
+from broadloom.frontend import packed
 from broadloom.frontend.table import REFUSED, entry_of
 from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Size, Symbol
 from broadloom.tensor import dispatch
 from broadloom.tensor.dispatch import Tensor
+from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.gufunc import Gufunc, gufunc_of
 from broadloom.transforms.vmap import Vmapped, mapped
 
@@ -85,6 +87,7 @@ IDENTIFIED = (
     types.UnionType,
     np.ufunc,
     np.dtype,
+    dtypes.DType,
     type(np.sum),  # NumPy's dispatched functions
     operator.itemgetter,
     operator.attrgetter,
@@ -302,7 +305,37 @@ def _tensor(c: Context, source: Source, x: Tensor) -> Value:
 
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True, x.packed)
+
+
+def _packed(c: Context, source: Source, x: PackedTensor) -> Value:
+    """A tensor of packed integers, by the subclass protocol: its bytes come in, and are unpacked at once."""
+    known = next((p for p in c.packed_inputs.values() if p.tensor is x), None)
+    if known is not None:
+        c.guard(SameObjectGuard(known.source, source))
+        return known.handle
+    c.guard(TypeGuard(source, PackedTensor))
+    for name in ("dtype", "ndim", "is_whole"):
+        c.guard(ConstantGuard(Attribute(source, name), getattr(x, name)))
+    (data,), metadata = x.__tensor_flatten__()
+    stored = _array(c, Attribute(source, "packed_bytes"), data)
+    shape = tuple(_size(c, size_source(source, axis), n) for axis, n in enumerate(metadata.shape))
+    handle = as_tensor(packed.unpack(c.root, stored, metadata.dtype, shape))
+    c.packed_inputs[handle] = PackedInput(source, x, stored, handle, handle.storage.version)
+    return handle
+
+
+def _size(c: Context, source: Source, n: int) -> Size:
+    """A size that no array of the graph has: symbolic where it varies, and then an input of its own."""
+    c.observed[source] = n
+    if not c.policy.varies(source, n):
+        c.guard(ConstantGuard(source, n))
+        return n
+    c.guard(IntGuard(source, 0))
+    symbol = c.symbol(source, n)
+    c.root.size_input(c.input_name(source), symbol)
+    c.arguments.append(source)
+    return symbol
 
 
 def _vmapped(c: Context, source: Source, x: Vmapped) -> Value:
@@ -400,6 +433,7 @@ _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {
     types.MethodType: _method,
     functools.partial: _partial,
     Tensor: _tensor,
+    PackedTensor: _packed,
     Vmapped: _vmapped,
     Gufunc: _gufunc,
 }

@@ -20,6 +20,7 @@ from broadloom.dtypes import DType
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, evaluate
 from broadloom.tensor import dispatch
+from broadloom.tensor.packed import Metadata, PackedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ class TensorOf(Recipe):
 
     base: Recipe
     owner: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedOf(Recipe):
+    """A tensor of packed integers, in the bytes that `base` makes."""
+
+    base: Recipe
+    dtype: DType
+    shape: tuple[Size, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +175,8 @@ class _Rebuild:
                 return x
             case TensorOf(base, owner):
                 return dispatch.made(self.make(base), None if owner is None else owner.fetch(self.frame)._version)
+            case PackedOf(base, dtype, shape):
+                return PackedTensor.__tensor_unflatten__((self.make(base),), Metadata(dtype, self._concrete(shape)))
             case Counted(base, written):
                 for source in written:
                     source.fetch(self.frame)._version.count += 1

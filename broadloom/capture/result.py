@@ -24,6 +24,7 @@ from broadloom.capture.recipe import (
     FromInput,
     FromOutput,
     ListResult,
+    PackedOf,
     Recipe,
     SetResult,
     SizeResult,
@@ -46,6 +47,8 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.dtypes import DType
+from broadloom.frontend import packed
 from broadloom.frontend.selection import Selection
 from broadloom.graph.storage import ArrayHandle, Place
 from broadloom.symbolic import Expr
@@ -72,7 +75,10 @@ def _walk(c: Context, v: Value, found: dict[ArrayHandle, None], inside: set[int]
         if any(call.indices for call in v.views):
             what, hint = "a view at an index known only at run time", "return a copy of it"
             c.refuse(Code.RESULT, "x[i]", what, hint)
-        if not any(a.handle is v for a in c.arrays.values()) and v not in c.tensor_inputs:
+        if v.packed is not None:
+            if v not in c.packed_inputs:
+                found[_bytes_of(c, v)] = None
+        elif not any(a.handle is v for a in c.arrays.values()) and v not in c.tensor_inputs:
             found[v] = None
         return
     if id(v) in inside:
@@ -80,6 +86,13 @@ def _walk(c: Context, v: Value, found: dict[ArrayHandle, None], inside: set[int]
     inside = inside | {id(v)}
     for part in _parts(c, v):
         _walk(c, part, found, inside)
+
+
+def _bytes_of(c: Context, x: ArrayHandle) -> ArrayHandle:
+    """The bytes of a result of packed integers."""
+    if x not in c.packed_results:
+        c.packed_results[x] = packed.pack(c.root, x)
+    return c.packed_results[x]
 
 
 def _parts(c: Context, v: Value) -> Sequence[Value]:
@@ -93,7 +106,7 @@ def _parts(c: Context, v: Value) -> Sequence[Value]:
         case SetValue():
             return []
         case ObjectValue(object=x) if isinstance(
-            x, type | np.dtype | np.ufunc | types.ModuleType | types.BuiltinFunctionType
+            x, type | np.dtype | DType | np.ufunc | types.ModuleType | types.BuiltinFunctionType
         ):
             return []
     if is_constant(v) or isinstance(v, Expr):
@@ -132,8 +145,14 @@ class _Maker:
         if source is not None:
             return FromInput(source)
         match v:
+            case ArrayHandle(packed=dtype) if dtype is not None:
+                known = self.c.packed_inputs.get(v)
+                if known is not None:
+                    return FromInput(known.source)
+                return PackedOf(self._array(self.c.packed_results[v]), dtype, v.shape)
             case ArrayHandle():
-                return self._tensor(v) if v.tensor and self.c.tensor_inputs else self._array(v)
+                tensors = self.c.tensor_inputs or self.c.packed_inputs
+                return self._tensor(v) if v.tensor and tensors else self._array(v)
             case Number():
                 return self._number(v)
             case TupleValue():

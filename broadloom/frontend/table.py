@@ -37,6 +37,7 @@ from broadloom.frontend import (
     loops,
     nan_reductions,
     norms,
+    packed,
     padding,
     quantiles,
     queries,
@@ -81,6 +82,15 @@ class Entry:
         return known
 
     def __call__(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
+        if packed.found(args) or packed.found(kwargs):
+            try:
+                return packed.run(self.name, self.plain, r, args, kwargs)
+            except OverflowError as error:
+                raise plain_numpy_raises(str(error)) from error
+        return self.plain(r, *args, **kwargs)
+
+    def plain(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
+        """The call of arguments among which are no packed integers."""
         if self.numpy is not None and not is_symbolic(args) and not is_symbolic(kwargs):
             return self._constant(r, args, kwargs)
         try:

@@ -218,6 +218,8 @@ ORDER_RULES: dict[str, Rule] = {
     "pad": _pad,
     "tile": _tile,
     "roll": _copy,
+    "unpack": _c,
+    "pack": _c,
     "sort": _copy,
     "argsort": _c,
     "slice_update": _copy,

@@ -103,6 +103,7 @@ class ArrayHandle:
     writeable: bool = True
     sample: Strides | None = None  # byte strides of the array at hand, where those of the storage are free
     tensor: bool = False  # in the program it is a tensor of this package, not an array of NumPy
+    packed: DType | None = None  # its elements are integers of so many bits, here in the 8-bit dtype that is `wide`
 
     @property
     def dtype(self) -> DType:

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from broadloom.dtypes import DType
 from broadloom.errors import ShapeError, TransformError
 from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem, ufunc_method
 from broadloom.frontend.unsupported import NumpyRaises, Unsupported
@@ -192,7 +193,7 @@ def unwrap(x: Any) -> Any:
 def over(x: Any, f: Callable[[Any], Any]) -> Any:
     """`x` with `f` of each tensor and array in it; containers are made anew only where something changes.
 
-    Raises `Diverted` for a tensor whose class has a protocol of its own.
+    Raises `Diverted` for a tensor whose class has a protocol of its own, and for the dtype of such tensors.
     """
     if isinstance(x, Tensor):
         if hasattr(type(x), "__tensor_call__"):
@@ -207,6 +208,10 @@ def over(x: Any, f: Callable[[Any], Any]) -> Any:
         return slice(*(over(e, f) for e in (x.start, x.stop, x.step)))
     if type(x) is dict:
         return {k: over(v, f) for k, v in x.items()}
+    if type(x) is DType:
+        if x.is_packed:
+            raise Diverted(sys.modules["broadloom.tensor.packed"].PackedTensor)
+        return x.numpy
     return x
 
 
@@ -671,7 +676,7 @@ class Traced(Tensor):
 
     @property
     def dtype(self) -> Any:
-        return self._handle.dtype.numpy
+        return self._handle.packed or self._handle.dtype.numpy
 
     @property
     def version(self) -> int:

@@ -21,6 +21,7 @@ from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.tensor.dispatch import Tensor, Traced, made, traced
 from broadloom.tensor.eager import EagerBuilder
+from broadloom.tensor.packed import PackedTensor, from_numpy
 from broadloom.tensor.stack import Interpreter, active
 from broadloom.tensor.users import user_name
 from broadloom.transforms.level import Level
@@ -41,6 +42,7 @@ class Ground:
             array = x.numpy() if isinstance(x, Tensor) else np.asarray(x)
             value = self.builder.adopt(array)
             handle = self.recorder.adopt(value, writeable=array.flags.writeable)
+            handle.packed = x.dtype if isinstance(x, PackedTensor) else None
             known = self._arrays[id(x)] = x, handle, value
         return known[1]
 
@@ -51,6 +53,8 @@ class Ground:
     def tensor(self, handle: ArrayHandle) -> Tensor:
         """A result as a tensor with memory of its own."""
         array = self.concrete(self.recorder.read(handle))
+        if handle.packed is not None:
+            return from_numpy(array, handle.packed)
         return made(array if array.flags.owndata and not self.holds(array) else array.copy())  # type: ignore[no-any-return]
 
     def holds(self, array: Any) -> bool:

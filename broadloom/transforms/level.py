@@ -50,7 +50,7 @@ class Level:
             return self.lift(x, name)
         value = self.builder.adopt(to_front(self.below.builder, self.below.read(x), axis), batched=True)
         handle = self.recorder.adopt(value, writeable=writeable and x.writeable)
-        handle.tensor = x.tensor
+        handle.tensor, handle.packed = x.tensor, x.packed
         self._arguments.append(Argument(handle, x, axis, value))
         return handle
 
@@ -60,7 +60,7 @@ class Level:
         if version != x.storage.version:
             value = self.builder.adopt(self.below.read(x), batched=False)
             known = self.recorder.adopt(value, writeable=x.writeable, captured=name)
-            known.numpy_scalar, known.tensor = x.numpy_scalar, x.tensor
+            known.numpy_scalar, known.tensor, known.packed = x.numpy_scalar, x.tensor, x.packed
             self._lifted[x] = x.storage.version, known
         return known
 
@@ -78,7 +78,7 @@ class Level:
         else:
             moved = from_front(self.below.builder, self.builder.materialised(value), axis, place)
         handle = self.below.adopt(moved)
-        handle.tensor = x.tensor
+        handle.tensor, handle.packed = x.tensor, x.packed
         return handle
 
     def write_back(self) -> None:

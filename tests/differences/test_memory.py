@@ -139,3 +139,15 @@ def test_errors_name_the_first_element_and_leave_outputs_alone():
     with pytest.raises(IndexError, match="index -200 is out of bounds"):
         f(x, i, out)
     assert out.any()
+
+
+@pytest.mark.difference("A view of packed integers that a compiled or mapped function returns")
+def test_views_of_packed_integers_are_fresh_where_compiled():
+    def f(x):
+        return x, x[1:]
+
+    x = bl.asarray([1, 2, 3], dtype=bl.uint3)
+    same, view = compiled(f)(x)
+    assert same is x
+    x[1:] = 0
+    assert f(x)[1].tolist() == [0, 0] and view.tolist() == [2, 3]

@@ -106,6 +106,12 @@ def bitcast(x, dtype):
     return view_dtype(x.reshape(1), dtype).reshape(())
 
 
+def number(x, i, bits, signed):
+    """The integer in bits i * bits and on, by Python's integers."""
+    value = (int.from_bytes(x.tobytes(), "little") >> (i * bits)) & ((1 << bits) - 1)
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
 def logsumexp(x, axes, keepdims):
     if axes == ():
         return x
@@ -222,6 +228,13 @@ ORACLES = {
     "pad": lambda x, value, before, after: np.pad(x, list(zip(before, after, strict=True)), constant_values=value[()]),
     "concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "stack": lambda *arrays, axis: np.stack(arrays, axis),
+    "unpack": lambda x, bits, signed, size: np.array(
+        [number(x, i, bits, signed) for i in range(size)], np.int8 if signed else np.uint8
+    ),
+    "pack": lambda x, bits: np.frombuffer(
+        sum((int(v) % (1 << bits)) << (bits * i) for i, v in enumerate(x)).to_bytes(-(-x.size // 8) * bits, "little"),
+        np.uint8,
+    ),
     "repeat": np.repeat,
     "tile": np.tile,
     "slice_update": slice_update,
