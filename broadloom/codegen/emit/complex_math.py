@@ -72,12 +72,13 @@ def _unbounded(z: Pair, result: Pair) -> Pair:
 
 def sinh(z: Pair) -> Pair:
     (sine, cosine), (s, c) = (_f("sinh", z[0]), _f("cosh", z[0])), (_f("sin", z[1]), _f("cos", z[1]))
-    return _unbounded(z, (z[0].eq(0.0).where(z[0], sine * c), z[1].eq(0.0).where(z[1], cosine * s)))
+    still = z[0].eq(0.0) & ~_finite(z[1])  # where it is finite, the zero has the sign of cos y
+    return _unbounded(z, (still.where(z[0], sine * c), z[1].eq(0.0).where(z[1], cosine * s)))
 
 
 def cosh(z: Pair) -> Pair:
     (sine, cosine), (s, c) = (_f("sinh", z[0]), _f("cosh", z[0])), (_f("sin", z[1]), _f("cos", z[1]))
-    flat = z[0].eq(0.0) | z[1].eq(0.0)
+    flat = z[1].eq(0.0) | (z[0].eq(0.0) & ~_finite(z[1]))
     zero = z[0].lit(0.0).copysign(z[0]) * z[1].lit(1.0).copysign(z[1])
     return _unbounded(z, (cosine * c, flat.where(zero, sine * s)))
 
@@ -94,7 +95,8 @@ def tanh(z: Pair) -> Pair:
     result = re.eq(0.0).where(re, b * r * s / below), im.eq(0.0).where(im, t / below)
     decay = _f("exp", a * -2.0) * 4.0 * _f("sin", im) * _f("cos", im)
     decay = (a.eq(a.inf) & ~_finite(im)).where(a.lit(0.0).copysign(im), decay)
-    return both(far, (re.lit(1.0).copysign(re), decay), result)
+    limit = (a.eq(a.inf) | _finite(im)).where(re.lit(1.0).copysign(re), re.nan)
+    return both(far, (limit, decay), result)
 
 
 def _turned(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
