@@ -17,7 +17,7 @@ from broadloom.frontend.elementwise import np_where
 from broadloom.frontend.indexing import take_along_axis
 from broadloom.frontend.linalg import np_matmul
 from broadloom.frontend.operands import as_array, call, cast, constant, from_size, result_dtype
-from broadloom.frontend.reductions import np_count_nonzero, np_max
+from broadloom.frontend.reductions import np_count_nonzero
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.shaping import reversed_along
 from broadloom.frontend.solving import linalg_operand, matrices, square, transposed
@@ -72,6 +72,14 @@ def np_svdvals(r: Recorder, x: object, /) -> ArrayHandle:
     return call(r, "svdvals", matrices(r, x))
 
 
+def largest(r: Recorder, s: ArrayHandle, *, keepdims: bool) -> ArrayHandle:
+    """The largest of numbers that are not negative, 0 if there are none: a 0 is put behind them, so that it need not be
+    known whether there are."""
+    padded = call(r, "pad", s, constant(r, 0, s.dtype), before=(0,), after=(1,))
+    found = r.arrange(call(r, "max", padded, **LAST), (s,), s.shape[-1:])
+    return shapes.insert_axes(r, found, found.ndim) if keepdims else found
+
+
 def _hermitian_svd(r: Recorder, a: object) -> Any:
     """By eigenvectors, whose eigenvalues give size and sign."""
     w, u = np_eigh(r, a)
@@ -102,7 +110,7 @@ def np_matrix_rank(
     s = apply(r, np.absolute, np_eigvalsh(r, x)) if hermitian else np_svdvals(r, x)
     if tol is None:
         factor = _with_axis(r, rtol) if rtol is not None else _size_times_eps(r, x, s.dtype)
-        bound = apply(r, np.multiply, np_max(r, s, -1, None, True, initial=0), factor)
+        bound = apply(r, np.multiply, largest(r, s, keepdims=True), factor)
     else:
         bound = _with_axis(r, tol)
     return np_count_nonzero(r, apply(r, np.greater, s, bound), axis=-1)
@@ -137,8 +145,8 @@ def np_pinv(
         return r.copy(shapes.expand(r, constant(r, 0, x.dtype), shape), "C")
     x = conjugate_method(r, matrices(r, x))
     u, s, vt = np_svd(r, x, False, True, hermitian)
-    largest = np_max(r, s, -1, None, True, initial=0)
-    large = apply(r, np.greater, s, apply(r, np.multiply, shapes.insert_axes(r, cutoff, cutoff.ndim), largest))
+    top = largest(r, s, keepdims=True)
+    large = apply(r, np.greater, s, apply(r, np.multiply, shapes.insert_axes(r, cutoff, cutoff.ndim), top))
     inverse = _inverse_where(r, large, s)
     scaled = apply(r, np.multiply, shapes.insert_axes(r, inverse, inverse.ndim), transposed(r, u))
     return np_matmul(r, transposed(r, vt), scaled)
@@ -165,7 +173,7 @@ def np_lstsq(r: Recorder, a: object, b: object, rcond: object = None) -> tuple[A
     wide = dtypes.complex128 if d.kind == "c" else dtypes.float64
     x, y = cast(r, x, wide), cast(r, y, wide)
     u, s, vh = r.op("svd", x, full_matrices=False)
-    bound = apply(r, np.multiply, np_max(r, s, -1, None, True, initial=0), _tolerance(r, x, rcond))
+    bound = apply(r, np.multiply, largest(r, s, keepdims=True), _tolerance(r, x, rcond))
     large = apply(r, np.greater, s, apply(r, np.maximum, bound, constant(r, np.finfo(np.float64).tiny)))
     rank = cast(r, call(r, "count_nonzero", large, **LAST), dtypes.int32)
     inverse = shapes.insert_axes(r, _inverse_where(r, large, s), 1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.decompositions import np_svdvals
+from broadloom.frontend.decompositions import largest, np_svdvals
 from broadloom.frontend.elementwise import np_where
 from broadloom.frontend.operands import as_array, call, cast, constant, is_numpy_inexact
 from broadloom.frontend.reductions import np_any, np_max, np_min, np_sum
@@ -95,7 +95,7 @@ def _spectral_norm(r: Recorder, a: ArrayHandle, ord: Any, axes: tuple[int, ...],
     if ord == "nuc":
         result = np_sum(r, s, -1)
     else:
-        result = np_max(r, s, -1, initial=0) if ord == 2 else np_min(r, s, -1)
+        result = deliver(r, largest(r, s, keepdims=False), None) if ord == 2 else np_min(r, s, -1)
     if not keepdims:
         return result
     kept = {x % a.ndim for x in axes}

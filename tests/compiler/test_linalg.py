@@ -120,6 +120,15 @@ def test_one_kernel_for_all_sizes(rng: np.random.Generator) -> None:
     assert len(compiled.report().compiles) == 1
 
 
+@pytest.mark.parametrize("name", ["pinv", "rank", "products", "norms"])
+def test_no_elements_need_no_kernel_of_their_own(name: str, rng: np.random.Generator) -> None:
+    compiled = bl.compile(EITHER[name], fullgraph=True, dynamic=True)
+    for shape in ((4, 7), (0, 3), (3, 0), (1, 1), (9, 2)):
+        a = rng.standard_normal(shape)
+        assert_close(compiled(a), EITHER[name](a))
+    assert len(compiled.report().compiles) == 1
+
+
 def test_real_eigenvalues_are_complex_by_name(rng: np.random.Generator) -> None:
     a = rng.standard_normal((3, 5, 5))
     w, v = bl.compile(lambda a: tuple(bl.linalg.eig(a)), fullgraph=True)(a)
