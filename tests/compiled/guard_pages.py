@@ -128,6 +128,15 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
     "product": (lambda x: x.T @ x, "m"),
     "sums": (lambda x: (x.sum(axis=0), x.sum(axis=1), (x * x).sum()), "m"),
     "scans": (lambda x: (np.cumsum(x, axis=0), np.cumsum(x, axis=1)), "m"),
+    "transforms": (
+        lambda x: (
+            np.fft.fft(x + 1j, 12),
+            np.fft.rfft(x, 24, axis=0),
+            np.fft.irfft(np.fft.fft(x, 9), 17),
+            np.fft.fft(x, 9),
+        ),
+        "m",
+    ),
     "softmax": (lambda x: np.exp(x - x.sum(axis=1, keepdims=True) / 99), "m"),
     "gather": (lambda x, i: x[i] * 2, "mi"),
     "scatter": (scattered, "mi"),
