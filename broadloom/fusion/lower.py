@@ -182,6 +182,17 @@ class Lowering:
             return None
         return self.buffers[load.buffer], Layout(box.shape, tuple(strides), rest)
 
+    def lies_in(self, box: TensorBox, buffer: Buffer) -> bool:
+        """Whether the tensor is what `buffer` holds in its layout, element by element; the stride of an axis of one
+        element means nothing."""
+        found = self.strided(box)
+        if found is None or found[0].name != buffer.name:
+            return False
+        given, wanted = found[1], buffer.layout
+        axes = zip(wanted.shape, given.strides, wanted.strides, strict=True)
+        same = given.shape == wanted.shape and given.offset == wanted.offset
+        return same and all(n == 1 or x == y for n, x, y in axes)
+
     def dense(self, box: TensorBox) -> tuple[Buffer, Layout]:
         """Buffer and C-contiguous layout of the tensor, copied if it does not lie so."""
         wanted = contiguous(box.shape)
@@ -316,7 +327,7 @@ def lower(
     for output_value, buffers in outputs.items():
         for buffer in buffers:
             box = state.boxes[output_value]
-            if state.strided(box) != (buffer, buffer.layout):
+            if not state.lies_in(box, buffer):
                 state.copy_to(box, buffer)
     _write_backs(state)
     return Lowered(

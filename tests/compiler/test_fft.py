@@ -251,6 +251,8 @@ def test_results_are_stored_where_they_are_returned(rng: np.random.Generator) ->
     x = numbers(rng, np.complex128, 6, 7, 8)
     kernels = check(lambda x: F.fftn(x), x).report().kernels
     assert [k.kind for k in kernels] == ["fft", "fft", "fft"]
+    for row in (x[0, :1], x[0, :, :1]):
+        assert [k.kind for k in check(lambda x: F.fft(x, axis=-1), row).report().kernels] == ["fft"]
     y = x.real.copy()
     assert [k.kind for k in check(lambda y: F.rfft2(y), y).report().kernels] == ["rfft", "fft"]
     assert [k.kind for k in check(lambda y: F.fft(y, axis=1), y).report().kernels] == ["rfft", "kernel"]

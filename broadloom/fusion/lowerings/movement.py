@@ -7,6 +7,7 @@ partial updates store pieces into one buffer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -61,8 +62,7 @@ def lower_concat(state: Lowering, node: Node, ids: Sequence[ValueId], *parts: Te
     for part in parts:
         size = part.shape[node.attributes["axis"]]
         piece = window(buffer.layout, axis, start, size)
-        found = state.strided(part)
-        if found is None or found[0].name != buffer.name or found[1] != piece:
+        if not state.lies_in(part, replace(buffer, layout=piece)):
             _store_piece(state, buffer, piece, part, "concat")
         start = start + size
     return _in_buffer(buffer, result.dtype, result.shape)
