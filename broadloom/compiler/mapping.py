@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from broadloom.capture.binding import frame_of
-from broadloom.capture.breaks import CaptureBreak
+from broadloom.capture.breaks import CaptureBreak, Code
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.recipe import rebuild
 from broadloom.capture.sources import Frame
@@ -51,7 +51,7 @@ def vmap(
     them, or containers that follow those of the arguments. Arguments by name are mapped along axis 0. `out_axes`: where
     that axis stands in the results. `axis_size`: the number of examples, where no argument tells. `chunk_size`: so many
     examples at a time. `randomness`: what a draw from a key that all examples share does - raise, give all the "same"
-    numbers, or "different" ones.
+    numbers, or "different" ones, which depend on the number of the example and are drawn for all at a time.
 
     The function is written with NumPy or with this package, for arrays without the axis. Each call of an array
     function is made once for all examples, by NumPy's rule for loop dims, so there is none that cannot be batched but
@@ -106,6 +106,7 @@ class Captures:
 
     def __init__(self, function: Vmapped | Gufunc) -> None:
         self.function = caller(function)
+        self.randomness = function.mapping.randomness if isinstance(function, Vmapped) else "error"
         self.kept: list[Captured] = []
         self.refusals = Refusals()
 
@@ -122,10 +123,23 @@ class Captures:
         except CaptureBreak as stopped:
             if isinstance(stopped.__cause__, TransformError):
                 raise stopped.__cause__ from None
+            if stopped.record.code is Code.RANDOM and self.randomness != "same":
+                raise _shared_draws(stopped) from None
             self.refusals.add(stopped, what)
             return None
         self.kept = [found, *self.kept[: KEPT - 1]]
         return found
+
+
+def _shared_draws(stopped: CaptureBreak) -> TransformError:
+    """What run in Python would be one draw for all examples, where a loop over them draws for each."""
+    return TransformError(
+        "random numbers of a mapped function that would be drawn once, for all examples",
+        got=stopped.record.context,
+        allowed="bl.random with a key for each example, or randomness='same'",
+        remedy="map over bl.random.split(key, n), or draw before the call and map over the numbers",
+        location=stopped.record.location,
+    )
 
 
 def by_capture(function: Vmapped | Gufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

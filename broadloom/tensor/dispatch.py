@@ -223,6 +223,14 @@ def data_of(x: Any, use: str = "its data") -> Array:
         try:
             return x._interpreter.concrete(x._interpreter.recorder.read(x._handle))  # type: ignore[no-any-return]
         except TransformError as error:
+            if x._interpreter not in active():
+                raise TransformError(
+                    f"{use} of a value that was kept from a batched function",
+                    got=f"a tensor of shape {x.shape} that stands for many, while that function runs",
+                    allowed="its use inside of the function",
+                    remedy="return it from the function",
+                    location=user_location(),
+                ) from error
             raise TransformError(
                 f"{use} of a batched value",
                 got=f"a tensor of shape {x.shape} that stands for many, one for each example",

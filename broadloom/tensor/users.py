@@ -23,6 +23,19 @@ def user_location() -> Location | None:
     return None
 
 
+def raised_at(error: BaseException) -> Location | None:
+    """The innermost line of the user's code that an error came through, None if there is none."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        if _is_user(step.tb_frame):
+            found = step
+        step = step.tb_next
+    if found is None:
+        return None
+    code = found.tb_frame.f_code
+    return Location(code.co_filename, found.tb_lineno, code.co_qualname)
+
+
 def user_name(x: object, default: str) -> str:
     """The name by which the user's code knows an object, searched from the innermost frame."""
     for frame in _user_frames():
@@ -36,6 +49,10 @@ def user_name(x: object, default: str) -> str:
 def _user_frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not str(frame.f_globals.get("__name__", "")).startswith(PASSED_OVER):
+        if _is_user(frame):
             yield frame
         frame = frame.f_back
+
+
+def _is_user(frame: FrameType) -> bool:
+    return not str(frame.f_globals.get("__name__", "")).startswith(PASSED_OVER)

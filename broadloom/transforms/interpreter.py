@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from broadloom.errors import TransformError
+from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.tensor.dispatch import Tensor, Traced, made, traced
 from broadloom.tensor.eager import EagerBuilder
 from broadloom.tensor.packed import PackedTensor, from_numpy
 from broadloom.tensor.stack import Interpreter, active
-from broadloom.tensor.users import user_name
+from broadloom.tensor.users import raised_at, user_name
 from broadloom.transforms.level import Level
 
 
@@ -77,9 +78,15 @@ def bottom() -> Interpreter:
 
 @contextmanager
 def unmasked() -> Iterator[None]:
-    """NumPy replaces what a tensor raises when it is assigned to an element of an array: here that is raised itself."""
+    """Errors of a user's function on tensors, as its author should see them.
+
+    NumPy replaces what a tensor raises when it is assigned to an element of an array: here that is raised itself. What
+    the frontend refuses outside of a call, such as the shape of a boolean selection, is a refusal of the transform.
+    """
     try:
         yield
+    except Unsupported as error:
+        raise TransformError(error.what, remedy=error.remedy, location=raised_at(error)) from error
     except ValueError as error:
         if isinstance(error.__cause__, TransformError):
             raise error.__cause__ from None

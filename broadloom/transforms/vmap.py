@@ -114,9 +114,18 @@ def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> An
         for x, a in zip(given.leaves, given.axes, strict=True)
     ]
     args, named = unflatten(inputs, given.structure)
-    with running(level), unmasked():
-        returned = function(*args, **named)
-    level.finish()
+    with unmasked():
+        with running(level):
+            returned = function(*args, **named)
+        level.finish()
+        results, structure = _results(level, mapping, returned)
+    if not any(isinstance(x, Tensor) for x in given.leaves):
+        results = [plain(r) for r in results]
+    return unflatten(results, structure)
+
+
+def _results(level: BatchInterpreter, mapping: Mapping, returned: Any) -> tuple[list[Any], Structure]:
+    """What the function returned, as results below."""
     leaves, structure = flatten(returned)
     axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
     results = []
@@ -129,9 +138,7 @@ def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> An
                 remedy="return arrays",
             )
         results.append(level.result(leaf, axis, f"result {number}"))
-    if not any(isinstance(x, Tensor) for x in given.leaves):
-        results = [plain(r) for r in results]
-    return unflatten(results, structure)
+    return results, structure
 
 
 def plain(x: Any) -> Any:
@@ -140,9 +147,12 @@ def plain(x: Any) -> Any:
 
 
 def in_chunks(mapping: Mapping, given: Arguments, run: Callable[[Arguments], Any]) -> Any:
-    """What `run` gives for all examples, which it gets so many at a time as the mapping says."""
+    """What `run` gives for all examples, which it gets so many at a time as the mapping says.
+
+    What an example draws from a shared key depends on its number among all: such examples stay together.
+    """
     chunk = mapping.chunk_size
-    if chunk is None or chunk >= given.size:
+    if chunk is None or chunk >= given.size or mapping.randomness == "different":
         return run(given)
     pieces = []
     for start in range(0, given.size, chunk):

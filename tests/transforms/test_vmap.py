@@ -1,5 +1,7 @@
 """`vmap` on its three roads: captured and computed, by the dispatch stack, and compiled."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -168,3 +170,54 @@ def test_graphs_of_what_is_no_plain_function(function):
     graph = bl.make_graph(function)(np.ones(3))
     assert [str(n.op) for n in graph.nodes] == ["sin"]
     assert graph.nodes[0].types[0].shape == (3,)
+
+
+@pytest.mark.parametrize("vmap", [eager, dispatched], ids=lambda f: f.__name__)
+def test_sizes_that_depend_on_data_are_refused_with_the_remedy(vmap):
+    def scaled(x):
+        return x * x[x > 1].shape[0] if x.ndim == 1 else x
+
+    for core in (lambda x: x[x > 1], lambda x: np.nonzero(x)[0], lambda x: np.unique(x), lambda x: np.where(x > 1)):
+        with pytest.raises(TransformError, match="depends on data.*remedy"):
+            vmap(core)(X[0])
+    np.testing.assert_array_equal(mapped(lambda x: x[x > 1].sum())(X[0]), [5, 22, 38])
+    with pytest.raises(TransformError, match="the size of a boolean selection.*remedy") as caught:
+        mapped(scaled)(X[0])
+    assert caught.value.location.line == scaled.__code__.co_firstlineno + 1
+
+
+def test_a_value_kept_from_a_mapped_function_is_refused_by_what_it_is():
+    kept = []
+
+    def core(x):
+        kept.append(x * 2)
+        return x
+
+    bl.vmap(core)(X)
+    for use in (lambda t: t + 1, np.asarray, bool, lambda t: bl.vmap(lambda x: x + t)(X)):
+        with pytest.raises(TransformError, match=r"kept from a batched function.*return it from the function"):
+            use(kept[0])
+
+
+@by_road
+@pytest.mark.parametrize("chunk", [None, 1, 2])
+def test_draws_from_a_shared_key_differ_in_chunks_too(vmap, chunk):
+    key = bl.random.key(1)
+    got = vmap(lambda x: bl.random.normal(key) + 0 * x, randomness="different", chunk_size=chunk)(np.zeros(5))
+    want = vmap(lambda x: bl.random.normal(key) + 0 * x, randomness="different")(np.zeros(5))
+    np.testing.assert_array_equal(got, want)
+    assert len(set(got.tolist())) == 5
+
+
+def test_draws_without_a_key_are_refused_where_they_would_be_shared():
+    def noisy(x):
+        return x + np.random.default_rng(3).normal()
+
+    for draw in (noisy, lambda x: x + random.random()):
+        for mode in ("error", "different"):
+            with pytest.raises(TransformError, match=r"drawn once, for all examples.*bl\.random\.split"):
+                bl.vmap(draw, randomness=mode)(X)
+    same = bl.vmap(noisy, randomness="same")(X) - X
+    assert np.ptp(same) < 1e-12 and abs(same[0, 0, 0]) > 0.01
+    with pytest.raises(TransformError, match="drawn once"):
+        bl.gufunc("()->()")(noisy)(X)
