@@ -5,24 +5,22 @@ i64 n)`, which sorts n signed keys, and the 64-bit places beside them, and retur
 lay and 1 if it lies in the spare memory.
 
 What holds: the sort is stable and takes O(n log n) steps; nothing recurses; it takes no memory but the two halves that
-it is given and a fixed part of the stack. Short arrays are merged, from runs that were sorted by insertion; long ones
-go through a radix sort, byte by byte from the lowest, which skips the bytes in which all keys agree.
+it is given, which have room for n rounded up to BLOCK, and a fixed part of the stack. Short arrays are merged, from
+runs that a network sorted in vector registers (`codegen.block_sort`); the array is filled up for that with the largest
+key, and with the places from n on. Long arrays go through a radix sort, byte by byte from the lowest, which skips the
+bytes in which all keys agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from broadloom.codegen.block_sort import BLOCK, as_is, block_sort, run_length
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i64
 from broadloom.records import dataclass
 
-RUN = 8  # elements sorted by insertion
-RADIX_FROM = {
-    8: 64,
-    16: 256,
-    32: 1024,
-    64: 4096,
-}  # elements from which on a radix sort of keys of so many bits is faster
+# Elements from which on a radix sort of keys of so many bits is faster, without places and with them.
+RADIX_FROM = {False: {8: 256, 16: 1024, 32: 16384, 64: 32768}, True: {8: 256, 16: 512, 32: 2048, 64: 8192}}
 
 
 def key_sort(module: ModuleBuilder, bits: int, placed: bool) -> Function:
@@ -78,40 +76,25 @@ class _Sort:
 
     # -- runs --
 
-    def runs(self, side: Side, n: Val) -> None:
-        """Sorts each run of RUN elements by insertion."""
+    def blocks(self, side: Side, n: Val) -> Val:
+        """Fills the last block up and sorts each in registers; the length that there is then."""
         b = self.b
+        filled = b.and_(b.add(n, i64(BLOCK - 1)), i64(-BLOCK))
 
-        def run(start: Val) -> None:
-            end = b.intrinsic("smin", b.add(start, i64(RUN)), n)
-            b.for_loop(b.add(start, i64(1)), end, lambda i: self._insert(side, start, i), name="insert")
-
-        b.for_loop(i64(0), n, run, step=RUN, name="run")
-
-    def _insert(self, side: Side, start: Val, i: Val) -> None:
-        """Moves element i to its place among those from `start` on, which are sorted."""
-        b = self.b
-        key = self.key(side, i)
-        place = self.place(side, i) if self.placed else i
-
-        def before(j: Val) -> tuple[Val, tuple[Val, ...]]:
-            inside = b.icmp("sgt", j, start)
-            # Without an element before it, the key is compared with itself.
-            left = self.key(side, b.select(inside, b.sub(j, i64(1)), i))
-            return b.and_(inside, b.icmp("sgt", left, key)), (left,)
-
-        def shift(j: Val, left: Val) -> tuple[Val, ...]:
-            back = b.sub(j, i64(1))
-            self.put_key(side, j, left)
+        def fill(i: Val) -> None:
+            self.put_key(side, i, const_int(self.type, (1 << (self.bits - 1)) - 1))
             if self.placed:
-                self.put_place(side, j, self.place(side, back))
-            return (back,)
+                self.put_place(side, i, i)
 
-        # `i` itself is overwritten only after it was read, and then holds its left neighbour, which is larger.
-        (j,) = while_loop(b, (i,), before, shift, name="shift")
-        self.put_key(side, j, key)
-        if self.placed:
-            self.put_place(side, j, place)
+        b.for_loop(n, filled, fill, name="fill", metadata=as_is(b))
+        sort = block_sort(b.module, self.bits, self.placed)
+
+        def block(start: Val) -> None:
+            keys = b.gep(self.type, side.keys, start)
+            b.call(sort, keys, b.gep("i64", side.places, start) if self.placed else side.places)
+
+        b.for_loop(i64(0), filled, block, step=BLOCK, name="block", metadata=as_is(b))
+        return filled
 
     # -- merging --
 
@@ -125,11 +108,18 @@ class _Sort:
         def level(width: Val, at: Val, k0: Val, p0: Val, k1: Val, p1: Val) -> tuple[Val, ...]:
             source, target = Side(k0, p0), Side(k1, p1)
             double = b.shl(width, i64(1))
-            b.for_loop(i64(0), n, lambda s: self._merge(source, target, s, width, n), step=double, name="merge")
+            b.for_loop(
+                i64(0),
+                n,
+                lambda s: self._merge(source, target, s, width, n),
+                step=double,
+                name="merge",
+                metadata=as_is(b),
+            )
             return (double, b.xor(at, i64(1)), k1, p1, k0, p0)
 
         first, second = sides
-        state = (i64(RUN), i64(0), first.keys, first.places, second.keys, second.places)
+        state = (i64(run_length(self.placed)), i64(0), first.keys, first.places, second.keys, second.places)
         return while_loop(b, state, unfinished, level, name="level")[1]
 
     def _merge(self, source: Side, target: Side, start: Val, width: Val, n: Val) -> None:
@@ -169,7 +159,7 @@ class _Sort:
             )
 
         ends = (start, middle, b.sub(middle, i64(1)), b.sub(end, i64(1)))
-        b.for_loop(start, middle, step, ends, name="both")
+        b.for_loop(start, middle, step, ends, name="both", metadata=as_is(b))
 
     def _merge_ragged(self, source: Side, target: Side, start: Val, middle: Val, n: Val) -> None:
         """The last run, which is shorter than its partner or has none."""
@@ -185,7 +175,7 @@ class _Sort:
             taken = b.zext(take_right, "i64")
             return (b.add(left, b.xor(taken, i64(1))), b.add(right, taken))
 
-        b.for_loop(start, n, step, (start, middle), name="ragged")
+        b.for_loop(start, n, step, (start, middle), name="ragged", metadata=as_is(b))
 
     # -- radix --
 
@@ -194,7 +184,13 @@ class _Sort:
         b = self.b
         digits = self.bits // 8
         counts = b.alloca(f"[{256 * digits} x i64]", 1, 64)
-        b.for_loop(i64(0), i64(256 * digits), lambda k: b.store(i64(0), b.gep("i64", counts, k)), name="clear")
+        b.for_loop(
+            i64(0),
+            i64(256 * digits),
+            lambda k: b.store(i64(0), b.gep("i64", counts, k)),
+            name="clear",
+            metadata=as_is(b),
+        )
         first, second = sides
 
         def count(i: Val) -> None:
@@ -202,7 +198,7 @@ class _Sort:
             for digit in range(digits):
                 self._bump(b.gep("i64", counts, b.add(self._digit(key, i64(8 * digit)), i64(256 * digit))))
 
-        b.for_loop(i64(0), n, count, name="count")
+        b.for_loop(i64(0), n, count, name="count", metadata=as_is(b))
         start = self.key(first, i64(0))
 
         def each(digit: Val, at: Val, k0: Val, p0: Val, k1: Val, p1: Val) -> tuple[Val, ...]:
@@ -217,7 +213,7 @@ class _Sort:
             return b.if_then(b.icmp("ne", common, n), distribute, lambda: (at, k0, p0, k1, p1))
 
         state = (i64(0), first.keys, first.places, second.keys, second.places)
-        return b.for_loop(i64(0), i64(digits), each, state, name="digit")[0]
+        return b.for_loop(i64(0), i64(digits), each, state, name="digit", metadata=as_is(b))[0]
 
     def _digit(self, key: Val, shift: Val) -> Val:
         """The byte at `shift`; that with the sign counts from the negative ones up."""
@@ -241,7 +237,7 @@ class _Sort:
             b.store(total, at)
             return (b.add(total, size),)
 
-        b.for_loop(i64(0), i64(256), begin, (i64(0),), name="begin")
+        b.for_loop(i64(0), i64(256), begin, (i64(0),), name="begin", metadata=as_is(b))
 
         def move(i: Val) -> None:
             key = self.key(source, i)
@@ -250,7 +246,7 @@ class _Sort:
             if self.placed:
                 self.put_place(target, position, self.place(source, i))
 
-        b.for_loop(i64(0), n, move, name="move")
+        b.for_loop(i64(0), n, move, name="move", metadata=as_is(b))
 
 
 def _build(b: FunctionBuilder, bits: int, placed: bool) -> None:
@@ -258,13 +254,12 @@ def _build(b: FunctionBuilder, bits: int, placed: bool) -> None:
     sort, sides = _Sort(b, bits, placed), (Side(keys, places), Side(spare, spare_places))
 
     def short() -> None:
-        sort.runs(sides[0], n)
-        b.ret(sort.merges(sides, n))
+        b.ret(sort.merges(sides, sort.blocks(sides[0], n)))
 
     def long() -> None:
         b.ret(sort.radix(sides, n))
 
-    b.if_then(b.icmp("slt", n, i64(RADIX_FROM[bits])), short, long)
+    b.if_then(b.icmp("slt", n, i64(RADIX_FROM[placed][bits])), short, long)
 
 
 def while_loop(
@@ -288,6 +283,6 @@ def while_loop(
     b.at(inside)
     for phi, value in zip(phis, body(*values, *extra), strict=True):
         phi.add(value, b.current)
-    b.br(head)
+    b.br(head, as_is(b))
     b.at(out)
     return values

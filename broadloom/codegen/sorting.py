@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broadloom.codegen import abi
+from broadloom.codegen.block_sort import BLOCK, LANES, ROWS, as_is, column_sort
 from broadloom.codegen.key_sort import key_sort, while_loop
 from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i1, i32, i64
 from broadloom.codegen.types import memory_type
@@ -197,24 +198,43 @@ def _sort_kernel(module: ModuleBuilder, dtype: DType, routine: str, rank: int, d
         n, x_stride, y_stride, x_start, y_start = (k.word(i) for i in range(5))
         memory, size = _memory(b, ctx, n, keys.bits // 8, placed, site)
 
-        def row(number: Val) -> None:
-            x_at, y_at = k.offsets(number, (x_start, y_start), 5, rank)
-            x = b.gep(keys.type, source, x_at)
-            y = b.gep("i64" if placed else keys.type, target, y_at)
-            _sort_row(b, keys, sort, _Row(memory, n, x, x_stride, y, y_stride), placed)
+        rows = _Rows(b, keys, placed, memory, n, x_stride, y_stride)
+        columns = column_sort(module, keys.bits, placed)
 
-        b.for_loop(begin, end, row, name="row")
+        def group(first: Val) -> None:
+            """One row; or if they are short as many as a block has lanes, which are sorted together."""
+            count = b.intrinsic("smin", rows.together, b.sub(end, first))
+
+            def each(use: Callable[[Val, Val, Val], None], name: str) -> None:
+                def one(k: Val) -> None:
+                    x_at, y_at = k_offsets(b.add(first, k))
+                    use(k, b.gep(keys.type, source, x_at), b.gep("i64" if placed else keys.type, target, y_at))
+
+                b.for_loop(i64(0), count, one, name=name, metadata=as_is(b))
+
+            each(lambda k, x, y: rows.gather(k, x), "taken")
+            second = rows.sort(columns, sort)
+            each(lambda k, x, y: rows.deliver(k, x, y, second), "given")
+
+        def k_offsets(row: Val) -> list[Val]:
+            return k.offsets(row, (x_start, y_start), 5, rank)
+
+        b.for_loop(begin, end, group, step=rows.together, name="row", metadata=as_is(b))
         b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_FREE)), "void", ctx, memory, size)
 
     name = f"bl_{routine}_{dtype.name}_{rank}{'_descending' if descending else ''}"
     return _kernel(module, name, 2, build)
 
 
+def _room(b: FunctionBuilder, n: Val) -> Val:
+    """The elements that there is room for: whole blocks, and at least one."""
+    return b.intrinsic("smax", b.and_(b.add(n, i64(BLOCK - 1)), i64(-BLOCK)), i64(BLOCK))
+
+
 def _memory(b: FunctionBuilder, ctx: Val, n: Val, width: int, placed: bool, site: Val) -> tuple[Val, Val]:
     """Two halves of keys and, if `placed`, two of places; where there is none, the kernel ends with a failure."""
     each = 2 * (width + (8 if placed else 0))
-    padded = b.and_(b.add(n, i64(15)), i64(-8))
-    size = b.mul(padded, i64(each))
+    size = b.mul(_room(b, n), i64(each))
     memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, size)
 
     def none() -> None:
@@ -225,90 +245,106 @@ def _memory(b: FunctionBuilder, ctx: Val, n: Val, width: int, placed: bool, site
     return memory, size
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    memory: Val
-    n: Val
-    x: Val
-    x_stride: Val
-    y: Val
-    y_stride: Val
+class _Rows:
+    """The rows that are sorted together, in the memory of a kernel: row k of short ones is run k of a block."""
 
-    def part(self, b: FunctionBuilder, width: int, number: int, before: int = 0) -> Val:
-        """Array `number` of elements of `width` bytes in the row's memory, behind `before` bytes an element."""
-        padded = b.and_(b.add(self.n, i64(15)), i64(-8))
-        return b.gep("i8", self.memory, b.mul(padded, i64(before + width * number)))
+    def __init__(
+        self, b: FunctionBuilder, keys: _Keys, placed: bool, memory: Val, n: Val, x_stride: Val, y_stride: Val
+    ) -> None:
+        self.b, self.keys, self.placed, self.n = b, keys, placed, n
+        self.x_stride, self.y_stride = x_stride, y_stride
+        room, width = _room(b, n), keys.bits // 8
+        self.halves = [b.gep("i8", memory, b.mul(room, i64(width * k))) for k in (0, 1)]
+        self.places = [b.gep("i8", memory, b.mul(room, i64(2 * width + 8 * k))) if placed else NULL for k in (0, 1)]
+        self.short = b.icmp("sle", n, i64(ROWS))
+        self.together = b.select(self.short, i64(LANES), i64(1))
+        self.counting = keys.dtype.kind == "f" and not placed
+        # of each row: how many nans, and -0.0, there are, and keys before the zeros
+        self.counts = b.alloca("[3 x i64]", LANES) if self.counting else NULL
 
+    def _start(self, row: Val) -> Val:
+        return self.b.shl(row, i64(4))
 
-def _sort_row(b: FunctionBuilder, keys: _Keys, sort: Function, r: _Row, placed: bool) -> None:
-    width = keys.bits // 8
-    halves = [r.part(b, width, k) for k in (0, 1)]
-    places = [r.part(b, 8, k, 2 * width) if placed else NULL for k in (0, 1)]
-    counts = _gather(b, keys, r, halves[0], places[0], placed)
-    second = b.icmp("ne", b.call(sort, *halves, *places, r.n), i64(0))
-    if placed:
-        found = b.select(second, places[1], places[0])
+    def gather(self, row: Val, x: Val) -> None:
+        """Keys, and places 0, 1, ...; short rows are filled up with the largest key."""
+        b, keys = self.b, self.keys
+        half = b.gep(keys.type, self.halves[0], self._start(row))
+        places = b.gep("i64", self.places[0], self._start(row)) if self.placed else NULL
+
+        def gather(i: Val, *counts: Val) -> tuple[Val, ...]:
+            bits = keys.load(x, b.mul(i, self.x_stride))
+            key = keys.key(bits, one_zero=self.placed)
+            b.store(key, b.gep(keys.type, half, i))
+            if self.placed:
+                b.store(i, b.gep("i64", places, i))
+            if not self.counting:
+                return ()
+            is_minus = b.icmp("eq", bits, keys.const(1 << (keys.bits - 1)))
+            # The zeros' keys are 0 and -1, turned or not.
+            flags = (keys.is_nan(bits), is_minus, b.icmp("slt", key, keys.const(-1)))
+            return tuple(b.add(c, b.zext(f, "i64")) for c, f in zip(counts, flags, strict=True))
+
+        counts = b.for_loop(i64(0), self.n, gather, (i64(0),) * 3 if self.counting else (), name="gather")
+        for part, count in enumerate(counts):
+            b.store(count, b.gep("[3 x i64]", self.counts, row, i64(part)))
+
+        def fill(i: Val) -> None:
+            b.store(keys.const((1 << (keys.bits - 1)) - 1), b.gep(keys.type, half, i))
+            if self.placed:
+                b.store(i, b.gep("i64", places, i))
+
+        filled = b.select(self.short, i64(ROWS), self.n)
+        b.for_loop(self.n, filled, fill, name="fill", metadata=as_is(b))
+
+    def sort(self, columns: Function, sort: Function) -> Val:
+        """Sorts what was gathered; whether the result lies in the second half."""
+        b = self.b
+
+        def together() -> tuple[Val]:
+            b.call(columns, self.halves[0], self.places[0])
+            return (i1(False),)
+
+        def alone() -> tuple[Val]:
+            return (b.icmp("ne", b.call(sort, *self.halves, *self.places, self.n), i64(0)),)
+
+        return b.if_then(self.short, together, alone)[0]
+
+    def deliver(self, row: Val, x: Val, y: Val, second: Val) -> None:
+        """Writes a sorted row."""
+        b, keys = self.b, self.keys
+        kind, halves = ("i64", self.places) if self.placed else (keys.type, self.halves)
+        found = b.gep(kind, b.select(second, halves[1], halves[0]), self._start(row))
 
         def deliver(i: Val) -> None:
-            b.store(b.load("i64", b.gep("i64", found, i)), b.gep("i64", r.y, b.mul(i, r.y_stride)))
+            value = b.load(kind, b.gep(kind, found, i))
+            b.store(value if self.placed else keys.element(value), b.gep(kind, y, b.mul(i, self.y_stride)))
 
-        b.for_loop(i64(0), r.n, deliver, name="deliver")
-        return
-    found = b.select(second, halves[1], halves[0])
+        b.for_loop(i64(0), self.n, deliver, name="deliver")
+        if self.counting:
+            counts = [b.load("i64", b.gep("[3 x i64]", self.counts, row, i64(part))) for part in range(3)]
+            self._put_right(x, y, *counts)
 
-    def decode(i: Val) -> None:
-        bits = keys.element(b.load(keys.type, b.gep(keys.type, found, i)))
-        b.store(bits, b.gep(keys.type, r.y, b.mul(i, r.y_stride)))
+    def _put_right(self, x: Val, y: Val, nans: Val, minus: Val, before: Val) -> None:
+        """Nans and zeros lie together each; they are written again as they come in the operand."""
+        b, keys = self.b, self.keys
 
-    b.for_loop(i64(0), r.n, decode, name="decode")
-    if counts is not None:
-        _put_right(b, keys, r, *counts)
+        def again() -> None:
+            first_nan = i64(0) if keys.descending else b.sub(self.n, nans)
 
+            def look(i: Val, nan_at: Val, zero_at: Val) -> tuple[Val, ...]:
+                bits = keys.load(x, b.mul(i, self.x_stride))
+                nan, zero = keys.is_nan(bits), keys.is_zero(bits)
 
-def _gather(
-    b: FunctionBuilder, keys: _Keys, r: _Row, half: Val, places: Val, placed: bool
-) -> tuple[Val, Val, Val] | None:
-    """Keys, and places 0, 1, ...; for values of floats the numbers of nans, of -0.0, and of keys before the zeros."""
-    counting = keys.dtype.kind == "f" and not placed
+                def write() -> None:
+                    at = b.mul(b.select(nan, nan_at, zero_at), self.y_stride)
+                    b.store(bits, b.gep(keys.type, y, at))
 
-    def gather(i: Val, *counts: Val) -> tuple[Val, ...]:
-        bits = keys.load(r.x, b.mul(i, r.x_stride))
-        key = keys.key(bits, one_zero=placed)
-        b.store(key, b.gep(keys.type, half, i))
-        if placed:
-            b.store(i, b.gep("i64", places, i))
-        if not counting:
-            return ()
-        nans, minus, before = counts
-        is_minus = b.icmp("eq", bits, keys.const(1 << (keys.bits - 1)))
-        # The zeros' keys are 0 and -1, turned or not.
-        is_before = b.icmp("slt", key, keys.const(-1))
-        flags = (keys.is_nan(bits), is_minus, is_before)
-        return tuple(b.add(c, b.zext(f, "i64")) for c, f in zip((nans, minus, before), flags, strict=True))
+                b.if_then(b.or_(nan, zero), write)
+                return b.add(nan_at, b.zext(nan, "i64")), b.add(zero_at, b.zext(zero, "i64"))
 
-    counts = b.for_loop(i64(0), r.n, gather, (i64(0),) * 3 if counting else (), name="gather")
-    return (counts[0], counts[1], counts[2]) if counting else None
+            b.for_loop(i64(0), self.n, look, (first_nan, before), name="again", metadata=as_is(b))
 
-
-def _put_right(b: FunctionBuilder, keys: _Keys, r: _Row, nans: Val, minus: Val, before: Val) -> None:
-    """Nans and zeros lie together each; they are written again as they come in the operand."""
-
-    def again() -> None:
-        first_nan = i64(0) if keys.descending else b.sub(r.n, nans)
-
-        def look(i: Val, nan_at: Val, zero_at: Val) -> tuple[Val, ...]:
-            bits = keys.load(r.x, b.mul(i, r.x_stride))
-            nan, zero = keys.is_nan(bits), keys.is_zero(bits)
-
-            def write() -> None:
-                b.store(bits, b.gep(keys.type, r.y, b.mul(b.select(nan, nan_at, zero_at), r.y_stride)))
-
-            b.if_then(b.or_(nan, zero), write)
-            return b.add(nan_at, b.zext(nan, "i64")), b.add(zero_at, b.zext(zero, "i64"))
-
-        b.for_loop(i64(0), r.n, look, (first_nan, before), name="again")
-
-    b.if_then(b.icmp("ne", b.or_(nans, minus), i64(0)), again)
+        b.if_then(b.icmp("ne", b.or_(nans, minus), i64(0)), again)
 
 
 # ---- search -----------------------------------------------------------------------------------------------------
@@ -339,7 +375,7 @@ def _search_kernel(module: ModuleBuilder, dtype: DType, rank: int, right: bool) 
             low, _ = while_loop(b, (i64(0), n), before, narrow, name="search")
             b.store(low, b.gep("i64", target, at))
 
-        b.for_loop(begin, end, one, name="point")
+        b.for_loop(begin, end, one, name="point", metadata=as_is(b))
 
     return _kernel(module, f"bl_search_{dtype.name}_{rank}_{'right' if right else 'left'}", 3, build)
 

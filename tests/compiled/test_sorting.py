@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.codegen.key_sort import RADIX_FROM, RUN
+from broadloom.codegen.block_sort import BLOCK
+from broadloom.codegen.key_sort import RADIX_FROM
 
 LENGTHS = (*range(20), 31, 33, 64, 100, 255, 257, 1000)
 DTYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
@@ -46,8 +47,9 @@ def test_every_length_and_kind_of_data(name: str, rng: np.random.Generator) -> N
         down = bl.argsort(x, descending=True)
         return np.sort(x, stable=True), np.argsort(x, stable=True), bl.sort(x, descending=True), down
 
-    longer = (RADIX_FROM[max(8 * d.itemsize, 8)] + k for k in (-1, 0, 1, 77))
-    for n in (*LENGTHS, *longer, 2 * RUN, 4 * RUN + 1):
+    turns = {RADIX_FROM[placed][max(8 * d.itemsize, 8)] for placed in (False, True)}
+    longer = (n + k for n in turns if n < 1 << 20 for k in (-1, 0, 77))
+    for n in (*LENGTHS, *longer, BLOCK, 2 * BLOCK + 1, 7 * BLOCK - 1):
         for kind in KINDS:
             x = kind(n, d, rng)
             up, places, down, places_down = f(x)

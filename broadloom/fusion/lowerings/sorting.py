@@ -1,7 +1,7 @@
 """Lowering of sorting and searching to steps with kernels of their own.
 
-A sort reads its operand where it lies, whatever the strides, and writes the result in its final place; a search reads
-the sorted rows broadcast against the values. Complex numbers are sorted by several sorts, see `passes.decompose`.
+A sort reads rows where they lie, if they lie in one piece or alone, and writes them in their final place; a search
+reads the sorted rows broadcast against the values. Complex numbers are sorted by several sorts, see `passes.decompose`.
 """
 
 from __future__ import annotations
@@ -44,16 +44,43 @@ def _result(state: Lowering, node: Node, ids: Sequence[ValueId]) -> tuple[Tensor
     return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer)), Region(buffer.name, buffer.layout)
 
 
+def _rows_last(shape: Sequence[Size], axis: int) -> Layout:
+    """A dense layout whose rows along `axis` lie in one piece."""
+    at = len(shape) + axis
+    return contiguous(shape, (*(k for k in range(len(shape)) if k != at), at))
+
+
 def lower_sort(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
+    """Rows that do not lie in one piece are copied to where they do, and back, in tiles that fit the cache: walking
+    along a column would fetch a line of the cache for each element."""
     assert isinstance(node.op, Op)
-    axis = node.attributes["axis"]
-    given = _region(state, x)
-    box, made = _result(state, node, ids)
+    axis, result = node.attributes["axis"], node.types[0]
+    apart = len(x.shape) > 1 and axis != -1 if x.storage.buffer is None else _is_apart(state, x, axis)
+    if apart:
+        dense = state.buffer(x.dtype, _rows_last(x.shape, axis))
+        state.copy_to(x, dense)
+        given = Region(dense.name, dense.layout)
+    else:
+        given = _region(state, x)
+    target = state.awaited(ids[0])
+    made = target
+    if made is None or (len(x.shape) > 1 and made.layout.strides[axis] != 1):
+        made = state.buffer(result.dtype, _rows_last(result.shape, axis))
     attrs = (("dtype", x.dtype), ("descending", node.attributes["descending"]))
-    regions = [Region(r.buffer, _last(r.layout, axis)) for r in (given, made)]
+    regions = [Region(r.buffer, _last(r.layout, axis)) for r in (given, Region(made.name, made.layout))]
     site = state.site("memory", node)
     state.operations.append(Extern(state.fresh("s"), node.op.name, (regions[0],), (regions[1],), attrs, site))
-    return box
+    box = TensorBox.whole(StorageBox(result.dtype, result.shape, None, made))
+    if target is None or target is made:
+        return box
+    state.copy_to(box, target)
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, target))
+
+
+def _is_apart(state: Lowering, x: TensorBox, axis: int) -> bool:
+    """Whether the rows of a tensor in memory are known to lie apart, of which there are several."""
+    found = state.strided(x)
+    return found is not None and len(x.shape) > 1 and found[1].strides[axis] != 1
 
 
 def lower_searchsorted(
