@@ -1,7 +1,7 @@
 """Lowering of sorting and searching to steps with kernels of their own.
 
-A sort reads rows where they lie, if they lie in one piece or alone, and writes them in their final place; a search
-reads the sorted rows broadcast against the values. Complex numbers are sorted by several sorts, see `passes.decompose`.
+A sort reads rows where they lie and writes them in their final place, and copies columns; a search reads the sorted
+rows broadcast against the values. Complex numbers are sorted by several sorts, see `passes.decompose`.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def _rows_last(shape: Sequence[Size], axis: int) -> Layout:
 
 
 def lower_sort(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """Rows that do not lie in one piece are copied to where they do, and back, in tiles that fit the cache: walking
-    along a column would fetch a line of the cache for each element."""
+    """Columns (an axis other than the last) are copied to where their elements lie in one piece, and back, in tiles
+    that fit the cache: walking along a column would fetch a line of the cache for each element. Rows are read and
+    written in their places, so that a batched sort takes the steps of a single one wherever its batch axis is."""
     assert isinstance(node.op, Op)
     axis, result = node.attributes["axis"], node.types[0]
-    apart = len(x.shape) > 1 and axis != -1 if x.storage.buffer is None else _is_apart(state, x, axis)
-    if apart:
+    if axis != -1 and (x.storage.buffer is None or _is_apart(state, x, axis)):
         dense = state.buffer(x.dtype, _rows_last(x.shape, axis))
         state.copy_to(x, dense)
         given = Region(dense.name, dense.layout)
@@ -64,7 +64,7 @@ def lower_sort(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
         given = _region(state, x)
     target = state.awaited(ids[0])
     made = target
-    if made is None or (len(x.shape) > 1 and made.layout.strides[axis] != 1):
+    if made is None or (axis != -1 and made.layout.strides[axis] != 1):
         made = state.buffer(result.dtype, _rows_last(result.shape, axis))
     attrs = (("dtype", x.dtype), ("descending", node.attributes["descending"]))
     regions = [Region(r.buffer, _last(r.layout, axis)) for r in (given, Region(made.name, made.layout))]
@@ -78,9 +78,9 @@ def lower_sort(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
 
 
 def _is_apart(state: Lowering, x: TensorBox, axis: int) -> bool:
-    """Whether the rows of a tensor in memory are known to lie apart, of which there are several."""
+    """Whether the elements along an axis of a tensor in memory are known to lie apart."""
     found = state.strided(x)
-    return found is not None and len(x.shape) > 1 and found[1].strides[axis] != 1
+    return found is not None and found[1].strides[axis] != 1
 
 
 def lower_searchsorted(
