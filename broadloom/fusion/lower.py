@@ -157,7 +157,7 @@ class Lowering:
         return box
 
     def strided(self, box: TensorBox) -> tuple[Buffer, Layout] | None:
-        """Buffer and layout when the tensor is a strided view of a realised storage, else None."""
+        """Buffer and layout when the tensor is a strided view of a realised storage, of the storage's dtype, else None."""
         if box.storage.buffer is None:
             return None
         loops, index = loop_nest(box.shape, "v")
@@ -166,6 +166,8 @@ class Lowering:
         if len(ops.instructions) != 1 or not isinstance(ops.instructions[0], Load):
             return None
         load = ops.instructions[0]
+        if self.buffers[load.buffer].dtype is not box.dtype:
+            return None
         strides: list[Size] = []
         rest: Size = load.index
         for i in index:

@@ -27,7 +27,7 @@ def _strided(state: Lowering, x: TensorBox) -> Region:
     if x.storage.buffer is None and x.storage.shape == x.shape:
         state.realize(x.storage)
     found = state.strided(x)
-    if found is not None and found[0].dtype is x.dtype and found[0].aligned:
+    if found is not None and found[0].aligned:
         return Region(found[0].name, found[1])
     copy = state.buffer(x.dtype, contiguous(x.shape))
     state.copy_to(x, copy)
