@@ -29,10 +29,10 @@ from broadloom.capture.result import collect, recipe_of
 from broadloom.capture.sources import Argument, Attribute, Cell, Frame, Source
 from broadloom.capture.values import CellValue, FunctionValue, Lazy, Marker, Namespace, Value
 from broadloom.errors import Location
-from broadloom.frontend import packed
+from broadloom.frontend import packed, shapes
 from broadloom.graph.ir import Graph
 from broadloom.records import dataclass
-from broadloom.symbolic import Symbol
+from broadloom.symbolic import Symbol, eq
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,10 @@ def _write_packed(c: Context) -> None:
                 "a view of packed integers is written, or one is passed besides what is written",
                 "pass a copy of the view",
             )
-        c.root.write(p.stored, packed.pack(c.root, p.handle))
+        new = packed.pack(c.root, p.handle)
+        (size,) = new.shape
+        c.decide(eq(p.stored.shape[0], size))  # as it is, though for sizes known at run time it has two expressions
+        c.root.write(shapes.cut(c.root, p.stored, -1, 0, size), new)
 
 
 def _graph_name(name: str) -> str:

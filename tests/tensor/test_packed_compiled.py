@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ def assert_same(got: Any, want: Any) -> None:
             assert_same(a, b)
         return
     assert type(got) is type(want)
-    if isinstance(want, bl.Tensor):
+    if isinstance(want, bl.Tensor | np.ndarray):
         assert got.dtype == want.dtype and got.shape == want.shape
         assert np.asarray(got).tolist() == np.asarray(want).tolist()
     else:
@@ -125,6 +126,7 @@ def test_writes_reach_the_arguments(dtype: DType, rng: np.random.Generator) -> N
     if dtype.limits[1] < 1:
         return
     check(fill_in, x, y)
+    check(fill_in, x, y, dynamic=True)
     compiled = bl.compile(fill_in, fullgraph=True)
     a = x.copy()
     assert compiled(a, y.copy())[0] is a
@@ -221,3 +223,58 @@ def test_arrays_are_packed_inside(rng: np.random.Generator) -> None:
     assert type(got) is PackedTensor
     assert_is(got, (values * 3 % 8).tolist(), bl.uint3)
     assert len(compiled.report().kernels) == 1
+
+
+def test_tensors_reached_from_outside_and_in_containers(rng: np.random.Generator) -> None:
+    x = tensor(drawn(9, bl.uint3, rng), bl.uint3)
+    for y in (x, np.arange(9), np.arange(9, dtype=np.int8), bl.asarray(np.arange(9.0))):
+        check(lambda y: y + x, y)
+    got = bl.compile(lambda d: {k: v * 2 for k, v in d.items()}, fullgraph=True)({"a": x, "b": np.arange(9)})
+    assert_is(got["a"], (x * 2).tolist(), bl.uint3)
+    assert type(got["b"]) is bl.Tensor or got["b"].tolist() == list(range(0, 18, 2))
+    compiled = bl.compile(lambda x, n: x + n, fullgraph=True)
+    for n in (1, 2, 3):
+        assert_same(compiled(x, n), x + n)
+    check(lambda x, n: x * n, x, 1.5)
+
+
+STEPS = (
+    "{t} = {a} + {b}", "{t} = {a} - {b}", "{t} = {a} * {b}", "{t} = {a} // {b}", "{t} = {a} % {b}", "{t} = {a} & {b}",
+    "{t} = np.maximum({a}, {b})", "{t} = np.where({a} > {b}, {a}, {b})", "{t} = -{a}", "{t} = ~{a}", "{t} = {a}[::-1]",
+    "{t} = {a} + 1", "{t} = {a}[::-1].copy()", "{t} = np.roll({a}, 2)", "{t} = {a} >> 1", "{t} = abs({a})",
+    "{a}[1:4] = {b}[2:5]", "{a} += {a}", "{a}[{b} > 0] = 1", "{a}[::2] *= {b}[::2]",
+)  # fmt: skip
+
+
+def program(rng: np.random.Generator, steps: int) -> str:
+    """The text of a function of x, y and z: steps with views and writes."""
+    names, lines = ["x", "y", "z"], []
+    for k in range(steps):
+        step = STEPS[int(rng.integers(len(STEPS)))]
+        a, b = rng.choice(names, 2)
+        lines.append("    " + step.format(a=a, b=b, t=f"t{k}"))
+        if "{t}" in step:
+            names.append(f"t{k}")
+    return "\n".join(["def f(x, y, z):", *lines, f"    return {', '.join(names)}, x.sum(), {names[-1]}.mean()"])
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_programs(number: int, rng: np.random.Generator) -> None:
+    names: dict[str, Any] = {"np": np}
+    text = program(rng, int(rng.integers(2, 9)))
+    exec(text, names)
+    dtypes = rng.choice(len(PACKED), 3) if number % 2 else [int(rng.integers(len(PACKED)))] * 3
+    given = [tensor(drawn(int(rng.integers(5, 6)) + 12 * (number > 3), PACKED[k], rng), PACKED[k]) for k in dtypes]
+
+    def outcome(function: Callable[..., Any]) -> Any:
+        args = [x.copy() for x in given]
+        try:
+            found = function(*args)
+        except (OverflowError, TypeError) as error:
+            return type(error)
+        return [(np.asarray(x).tolist(), str(x.dtype)) for x in (*found, *args)]
+
+    compiled = bl.compile(names["f"], dynamic=bool(rng.integers(2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a program that raises, that it is not compiled
+        assert outcome(compiled) == outcome(names["f"]), text
