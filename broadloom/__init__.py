@@ -69,7 +69,7 @@ from broadloom.array_api.statistics import (
 from broadloom.array_api.info import API_VERSION as __array_api_version__, __array_namespace_info__
 from broadloom import random
 from broadloom.compiler.api import Compiled, compile, explain, make_graph
-from broadloom.compiler.mapping import gufunc, vmap
+from broadloom.compiler.mapping import gufunc, vectorize, vmap
 from broadloom.compiler.report import CompileReport
 from broadloom.dtypes import int2, int3, int4, int5, int6, int7, uint1, uint2, uint3, uint4, uint5, uint6, uint7
 from broadloom.tensor.dispatch import Tensor
@@ -108,7 +108,7 @@ __all__ = [  # noqa: RUF022
     "triu",
     "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot",
-    "gufunc", "vecdot", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "gufunc", "vecdot", "vectorize", "vecmat", "vmap", "vsplit", "vstack", "where", "zeros", "zeros_like",
     "PackedTensor", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5",
     "uint6", "uint7",
 ]

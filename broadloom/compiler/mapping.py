@@ -12,6 +12,7 @@ used again while its guards hold.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -22,7 +23,7 @@ from broadloom.capture.capture import Captured, capture
 from broadloom.capture.recipe import rebuild
 from broadloom.capture.sources import Frame
 from broadloom.compiler.refusals import Refusals, kinds_of
-from broadloom.errors import TransformError
+from broadloom.errors import OptionsError, TransformError
 from broadloom.graph.interpret import interpret
 from broadloom.tensor.dispatch import Traced
 from broadloom.tensor.stack import active
@@ -67,6 +68,33 @@ def vmap(
     array([ 0, 10, 20])
     """
     return mapped(fn, in_axes, out_axes, axis_size, randomness, chunk_size, by_capture)
+
+
+def vectorize(fn: Callable[..., Any], *, signature: str | None = None) -> Gufunc:
+    """A function of scalars, or by `signature` of arrays of its core dims, as a gufunc: as `numpy.vectorize`, without a
+    loop in Python. Without a signature all arguments and the result are scalars.
+
+    >>> import numpy as np
+    >>> vectorize(lambda x, limit: np.where(x > limit, limit, x))(np.arange(4), np.array([[1], [2]]))
+    array([[0, 1, 1, 1],
+           [0, 1, 2, 2]])
+    >>> vectorize(lambda v: v / np.linalg.norm(v), signature="(n)->(n)")(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+
+    Raises as `gufunc`, and `OptionsError` for a function whose number of arguments is not fixed, without a signature.
+    """
+    if signature is None:
+        kinds = [p.kind for p in inspect.signature(fn).parameters.values() if p.default is p.empty]
+        if any(
+            kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
+        ):
+            raise OptionsError(
+                "vectorize of a function without a fixed number of arguments by position",
+                got=str(inspect.signature(fn)),
+                remedy="give a signature such as '(),()->()'",
+            )
+        signature = ",".join(["()"] * len(kinds)) + "->()"
+    return gufunc_of(signature, fn, by_capture)
 
 
 def caller(function: Vmapped | Gufunc) -> FunctionType:

@@ -157,7 +157,7 @@ class Lowering:
         return box
 
     def strided(self, box: TensorBox) -> tuple[Buffer, Layout] | None:
-        """Buffer and layout when the tensor is a strided view of a realised storage, of the storage's dtype, else None."""
+        """Buffer and layout when the tensor is a strided view of a realised storage of its dtype, else None."""
         if box.storage.buffer is None:
             return None
         loops, index = loop_nest(box.shape, "v")

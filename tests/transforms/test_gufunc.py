@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.errors import ParseError, TransformError
+from broadloom.errors import OptionsError, ParseError, TransformError
 from broadloom.tensor.dispatch import Tensor, made
 from broadloom.transforms.gufunc import gufunc_of
 
@@ -129,6 +129,18 @@ def test_it_maps_as_any_op(gufunc):
     w = RNG.random(4)
     got = gufunc("(n,k),(n)->(k)", bl.vmap(weighted, in_axes=(1, None)))(X.transpose(0, 1, 2), w)
     np.testing.assert_allclose(got, np.einsum("bnk,n->bk", X, w) / w.sum(), rtol=1e-12)
+
+
+def test_vectorize():
+    def clip(x, limit, scale=2.0):
+        return np.where(x > limit, limit, x) * scale
+
+    x, limit = np.arange(12.0).reshape(3, 4), np.array([1.0, 5.0, 7.0, 100.0])
+    np.testing.assert_array_equal(bl.vectorize(clip)(x, limit), np.minimum(x, limit) * 2)
+    normed = bl.vectorize(lambda v: v / np.sqrt(v @ v), signature="(n)->(n)")
+    np.testing.assert_allclose(normed(X), X / np.linalg.norm(X, axis=-1, keepdims=True), rtol=1e-12)
+    with pytest.raises(OptionsError, match="fixed number of arguments"):
+        bl.vectorize(lambda *xs: xs[0])
 
 
 def test_compiled_it_is_fused_over_the_loop_dims():
