@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import re
 import tomllib
 from pathlib import Path
@@ -30,6 +31,13 @@ def test_the_program_in_the_readme_gives_numpy_s_answer(tmp_path: Path, monkeypa
     assert gelu.report().breaks == () and len(gelu.report().kernels) == 1
     assert y.dtype == np.float32
     np.testing.assert_allclose(y, gelu.__wrapped__(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/batching.md"])
+def test_examples_in_documents_run(document: str) -> None:
+    text = "\n".join(re.findall(r"```pycon\n(.*?)```", (ROOT / document).read_text(), re.DOTALL))
+    examples = doctest.DocTestParser().get_doctest(text, {}, document, document, 0)
+    assert examples.examples and doctest.DocTestRunner().run(examples).failed == 0
 
 
 def test_the_readme_names_every_variable() -> None:

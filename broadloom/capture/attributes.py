@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import inspect
 import sys
 import types
@@ -52,6 +53,7 @@ from broadloom.tensor.dispatch import Tensor
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, DType, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
+NUMPY_ON_DEMAND = frozenset({"numpy.fft", "numpy.ma", "numpy.polynomial", "numpy.random"})  # imported at first use
 MISSING = object()
 TENSOR_METHODS = frozenset({"numpy", "to_device", "__array_namespace__"})
 
@@ -353,8 +355,8 @@ def _of_object(c: Context, v: ObjectValue, x: Any, name: str) -> Value:
 def _of_module(c: Context, v: ObjectValue, x: types.ModuleType, name: str) -> Value:
     if name not in x.__dict__:
         below = f"{x.__name__}.{name}"
-        if below in sys.modules:
-            return Lazy(Module(below), sys.modules[below])
+        if below in sys.modules or below in NUMPY_ON_DEMAND:
+            return Lazy(Module(below), importlib.import_module(below))
         if "__getattr__" in x.__dict__:
             c.refuse(
                 Code.UNSUPPORTED_PYTHON,

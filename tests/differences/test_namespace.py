@@ -1,4 +1,4 @@
-"""The namespace: each statement of docs/differences.md about the array API standard, and NumPy's own answer."""
+"""The namespace, tensors and mapped functions: each statement of docs/differences.md, and NumPy's own answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.errors import DTypeError, TransformError
 
 INF, NAN = np.inf, np.nan
 
@@ -78,3 +79,75 @@ def test_tensors_without_axes_stand_for_scalars():
     for result in (bl.sum(x), np.sum(x), x.sum(), x[0], np.max(x), bl.vecdot(x, x)):
         assert type(result) is bl.Tensor and result.shape == ()
     assert type(np.sum(x.numpy())) is np.float64
+
+
+@pytest.mark.difference("A tensor of no axes, where NumPy gives a scalar, can be written:")
+def test_a_tensor_of_no_axes_is_no_number():
+    array = np.arange(3.0)
+    scalar, tensor = array.sum(), bl.asarray(array).sum()
+    other, same = scalar, tensor
+    scalar += 1
+    tensor += 1
+    assert (scalar, other) == (4, 3) and tensor is same and same.item() == 4
+    assert hash(other) == hash(3.0) and isinstance(other, float) and not isinstance(tensor, float)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(tensor)
+    assert [float(tensor), int(tensor), tensor.item()] == [4.0, 4, 4.0]
+
+
+@pytest.mark.difference("`bl.asarray` takes numbers and truth values;")
+@pytest.mark.parametrize("values", [["a"], [b"a"], [None], np.array(["2024-01-01"], "M8[D]"), np.zeros(2, "i4,f4")])
+def test_arrays_of_what_is_no_number_are_refused(values):
+    assert np.asarray(values).size
+    with pytest.raises(DTypeError):
+        bl.asarray(values)
+
+
+@pytest.mark.difference("`bl.vmap(f)` gives what stacking the results of a loop over the examples gives,")
+@pytest.mark.difference("The function is called once.")
+def test_mapped_functions_are_called_once():
+    x, seen = np.arange(24.0).reshape(2, 3, 4), []
+
+    def f(row):
+        seen.append(row)
+        return np.sin(row).cumsum(axis=1), row.max() - row[0, 0]
+
+    loop = [np.stack(column) for column in zip(*map(f, x), strict=True)]
+    assert len(seen) == 2
+    for got, want in zip(bl.vmap(f)(x), loop, strict=True):
+        assert type(got) is np.ndarray and got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+    assert len(seen) == 3
+
+
+@pytest.mark.difference("One example looks as if it lay in C order:")
+@pytest.mark.parametrize("order", ["K", "A"])
+def test_one_example_lies_in_c_order(order):
+    x = np.arange(24.0).reshape(2, 3, 4).swapaxes(1, 2)
+
+    def f(example):
+        return example.ravel(order)
+
+    assert not x[0].flags.c_contiguous
+    for mapped in (bl.vmap(f), bl.compile(bl.vmap(f), fullgraph=True)):
+        np.testing.assert_array_equal(mapped(x), [example.ravel("C") for example in x])
+        assert not np.array_equal(mapped(x), np.stack([f(example) for example in x]))
+
+
+@pytest.mark.difference("The memory order of the results is not promised.")
+def test_results_of_mapped_functions_share_no_memory():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for f in (lambda e: e, lambda e: e.T, lambda e: e[1:]):
+        for mapped in (bl.vmap(f), bl.compile(bl.vmap(f), fullgraph=True)):
+            got = mapped(x)
+            np.testing.assert_array_equal(got, np.stack([f(e) for e in x]))
+            assert not np.shares_memory(got, x) and np.shares_memory(f(x[0]), x)
+
+
+@pytest.mark.difference("A draw from a key that all examples share is refused,")
+def test_draws_from_a_shared_key():
+    key = bl.random.key(3)
+    with pytest.raises(TransformError, match="a key that all examples share"):
+        bl.vmap(lambda x: x + bl.random.normal(key))(np.zeros(4))
+    same = bl.vmap(lambda x: x + bl.random.normal(key), randomness="same")(np.zeros(4))
+    assert len(set(same.tolist())) == 1

@@ -1,6 +1,8 @@
 """`vmap` on its three roads: captured and computed, by the dispatch stack, and compiled."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -221,3 +223,16 @@ def test_draws_without_a_key_are_refused_where_they_would_be_shared():
     assert np.ptp(same) < 1e-12 and abs(same[0, 0, 0]) > 0.01
     with pytest.raises(TransformError, match="drawn once"):
         bl.gufunc("()->()")(noisy)(X)
+
+
+def test_draws_are_refused_before_numpy_has_imported_its_generators():
+    program = """
+import sys, numpy as np, broadloom as bl
+assert "numpy.random" not in sys.modules
+try:
+    bl.vmap(lambda x: x + np.random.random())(np.zeros(3))
+except bl.errors.TransformError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120)
+    assert "drawn once, for all examples" in done.stdout
