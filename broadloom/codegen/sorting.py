@@ -31,6 +31,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
 _PARAMS = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
+SEARCHES = 4  # values that are searched side by side: each waits for its own element of the sorted row
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
 
 
@@ -357,25 +358,41 @@ def _search_kernel(module: ModuleBuilder, dtype: DType, rank: int, right: bool) 
         sorted_, values, target = (k.buffer(i) for i in range(3))
         n, stride, *starts = (k.word(i) for i in range(5))
 
-        def one(point: Val) -> None:
-            row, value_at, at = k.offsets(point, starts, 5, rank)
-            value = _load(b, dtype, values, value_at)
+        def some(first: Val) -> None:
+            last = b.sub(end, i64(1))  # which is searched several times where there are fewer
+            points = [b.intrinsic("smin", b.add(first, i64(j)), last) for j in range(SEARCHES)]
+            found = [k.offsets(point, starts, 5, rank) for point in points]
+            needles = [_load(b, dtype, values, value_at) for _, value_at, _ in found]
 
-            def before(low: Val, left: Val) -> tuple[Val, tuple[Val, ...]]:
-                return b.icmp("sgt", left, i64(0)), ()
+            def behind(j: Val, number: int) -> Val:
+                """Whether the value stands behind element j of its row."""
+                element = _load(b, dtype, sorted_, b.add(found[number][0], b.mul(j, stride)))
+                needle = needles[number]
+                return b.not_(less(b, dtype, needle, element)) if right else less(b, dtype, element, needle)
 
-            def narrow(low: Val, left: Val) -> tuple[Val, ...]:
+            def many(left: Val, *lows: Val) -> tuple[Val, tuple[Val, ...]]:
+                return b.icmp("sgt", left, i64(1)), ()
+
+            def narrow(left: Val, *lows: Val) -> tuple[Val, ...]:
                 half = b.lshr(left, i64(1))
-                middle = b.add(low, half)
-                element = _load(b, dtype, sorted_, b.add(row, b.mul(middle, stride)))
-                behind = b.not_(less(b, dtype, value, element)) if right else less(b, dtype, element, value)
-                past = b.add(middle, i64(1))
-                return b.select(behind, past, low), b.select(behind, b.sub(b.sub(left, half), i64(1)), half)
+                moved = []
+                for number, low in enumerate(lows):
+                    upper = b.add(low, half)
+                    moved.append(b.select(behind(b.sub(upper, i64(1)), number), upper, low))
+                return (b.sub(left, half), *moved)
 
-            low, _ = while_loop(b, (i64(0), n), before, narrow, name="search")
-            b.store(low, b.gep("i64", target, at))
+            _, *lows = while_loop(b, (n, *[i64(0)] * SEARCHES), many, narrow, name="search")
+            for number, low in enumerate(lows):
+                b.store(b.add(low, b.zext(behind(low, number), "i64")), b.gep("i64", target, found[number][2]))
 
-        b.for_loop(begin, end, one, name="point", metadata=as_is(b))
+        def nowhere(point: Val) -> None:
+            b.store(i64(0), b.gep("i64", target, k.offsets(point, starts, 5, rank)[2]))
+
+        b.if_then(
+            b.icmp("sgt", n, i64(0)),
+            lambda: b.for_loop(begin, end, some, step=SEARCHES, name="point", metadata=as_is(b)),
+            lambda: b.for_loop(begin, end, nowhere, name="point", metadata=as_is(b)),
+        )
 
     return _kernel(module, f"bl_search_{dtype.name}_{rank}_{'right' if right else 'left'}", 3, build)
 
