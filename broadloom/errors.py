@@ -67,6 +67,10 @@ class ShapeError(BroadloomError, ValueError):
     """Shapes do not fit an op: the caller must act."""
 
 
+class IndexingError(ShapeError, IndexError):
+    """An index or an axis does not fit an array: the caller must act. An `IndexError` as NumPy's `AxisError` is."""
+
+
 class DTypeError(BroadloomError, TypeError):
     """A dtype is not supported or does not fit an op: the caller must act."""
 

@@ -29,7 +29,7 @@ from broadloom.frontend.operands import (
 from broadloom.frontend.selection import select
 from broadloom.frontend.shapes import decide
 from broadloom.frontend.ufuncs import full
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
@@ -90,10 +90,10 @@ def parse(r: Recorder, x: ArrayHandle, key: object) -> Parsed:
     items = [_prepare(r, item) for item in items]
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:
-        raise plain_numpy_raises("an index can only have a single ellipsis ('...')")
+        raise bad_index("an index can only have a single ellipsis ('...')")
     used = sum(_axes_used(item) for item in items)
     if used > x.ndim:
-        raise plain_numpy_raises(f"too many indices: the array has {x.ndim} dims, {used} were indexed")
+        raise bad_index(f"too many indices: the array has {x.ndim} dims, {used} were indexed")
     fill = [slice(None)] * (x.ndim - used)
     at = ellipses[0] if ellipses else len(items)
     items[at : at + len(ellipses)] = fill
@@ -160,7 +160,7 @@ def _part(r: Recorder, x: ArrayHandle, axis: int, item: object) -> Part:
         if item.dtype is dtypes.bool_:
             return Mask(item)
         if not item.dtype.is_integer:
-            raise plain_numpy_raises("arrays used as indices must be of integer (or boolean) type")
+            raise bad_index("arrays used as indices must be of integer (or boolean) type")
         return Fancy(item)
     return Pick(_integer(r, shapes.as_size(item, "an index"), n))
 
@@ -170,7 +170,7 @@ def _integer(r: Recorder, i: Size, n: Size) -> Size:
     negative = decide(r, lt(i, 0))
     at = add(i, n) if negative else i
     if not decide(r, ge(at, 0)) or not decide(r, lt(at, n)):
-        raise plain_numpy_raises(f"index {i} is out of bounds for axis with size {n}")
+        raise bad_index(f"index {i} is out of bounds for axis with size {n}")
     return at
 
 
@@ -292,7 +292,7 @@ def masked_view(r: Recorder, x: ArrayHandle, parts: Sequence[Part]) -> tuple[Arr
         return None
     sizes = x.shape[at : at + first.mask.ndim]
     if not shapes.same_shape(r, sizes, first.mask.shape):
-        raise plain_numpy_raises("boolean index did not match indexed array")
+        raise bad_index("boolean index did not match indexed array")
     whole = [Cut(0, n, 1) for n in sizes]
     return basic_view(r, x, [*parts[:at], *whole, *parts[at + 1 :]]), first.mask
 

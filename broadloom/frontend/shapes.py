@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.ops.signature import holds
 from broadloom.symbolic import Expr, Relation, Size, eq, floordiv, mul, product
@@ -61,7 +61,7 @@ def axis_from_end(axis: object, ndim: int) -> int:
     if not isinstance(a, int):
         raise Unsupported("an axis is a symbolic int", "use a constant axis")
     if not -ndim <= a < ndim:
-        raise plain_numpy_raises(f"axis {a} is out of bounds for array of dimension {ndim}")
+        raise bad_index(f"axis {a} is out of bounds for array of dimension {ndim}")
     return a if a < 0 else a - ndim
 
 

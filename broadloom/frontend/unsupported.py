@@ -28,6 +28,15 @@ class NumpyRaises(Unsupported):
     """This call is one that NumPy itself rejects: the plain function raises NumPy's own error."""
 
 
+class BadIndex(NumpyRaises):
+    """This call has an index or axis that does not fit the array: NumPy raises an IndexError."""
+
+
+def bad_index(what: str) -> BadIndex:
+    """A refusal for an index or axis that does not fit the array."""
+    return BadIndex(what, "correct the call: NumPy raises for it as well")
+
+
 def plain_numpy_raises(what: str) -> NumpyRaises:
     """A refusal for a call that NumPy itself rejects."""
     return NumpyRaises(what, "correct the call: NumPy raises for it as well")

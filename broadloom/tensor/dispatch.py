@@ -22,9 +22,9 @@ from typing import Any, Self
 import numpy as np
 
 from broadloom.dtypes import DType
-from broadloom.errors import ShapeError, TransformError
+from broadloom.errors import IndexingError, ShapeError, TransformError
 from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem, ufunc_method
-from broadloom.frontend.unsupported import NumpyRaises, Unsupported
+from broadloom.frontend.unsupported import BadIndex, NumpyRaises, Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 from broadloom.tensor.eager import EagerBuilder
@@ -329,6 +329,8 @@ def _interpreted(name: str, function: Run, entry: Entry | None, args: Sequence[A
 def _run(entry: Entry, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
         return entry(recorder, *args, **kwargs)
+    except BadIndex as error:
+        raise IndexingError(error.what, remedy=error.remedy, location=user_location()) from error
     except NumpyRaises as error:
         raise ShapeError(error.what, remedy=error.remedy, location=user_location()) from error
     except Unsupported as error:

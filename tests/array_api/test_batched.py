@@ -110,3 +110,26 @@ def test_batched(name: str) -> None:
 def test_sizes_that_depend_on_data_are_refused_by_name(name: str) -> None:
     with pytest.raises(BroadloomError, match=rf"np\.{name}.*remedy"):
         bl.vmap(REFUSED[name])(X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: bl.expand_dims(x, axis=4),
+        lambda x: bl.sum(x, axis=2),
+        lambda x: np.swapaxes(x, 0, -3),
+        lambda x: x[2],
+        lambda x: x[:, -4],
+        lambda x: x[0, 0, 0],
+        lambda x: x[..., 0, ...],
+        lambda x: x[np.array([0.5])],
+        lambda x: bl.zeros(2)[np.array([True])],
+    ],
+)
+def test_indices_and_axes_that_do_not_fit_raise_index_errors(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(IndexError) as raised:
+        f(X[0])
+    with pytest.raises(BroadloomError, match="remedy") as batched_raised:
+        bl.vmap(f)(X)
+    assert isinstance(batched_raised.value, IndexError)
+    assert isinstance(batched_raised.value, ValueError) or not isinstance(raised.value, ValueError)
