@@ -41,6 +41,13 @@ def test_int32_matmul_wraps_and_its_row_sum_is_int64(check):
     check(lambda x, y, z: (x @ (y + z)).sum(axis=1), x, y, z, want=sums)
     check(lambda x, y, z: (x @ y + x @ z).sum(axis=1), x, y, z, want=sums)
 
+    def inside():
+        x = np.array([[70000, 3], [2, 50000]], np.int32)
+        y, z = np.array([[40000, 1], [1, 40000]], np.int32), np.array([[20000, 2], [2, 30000]], np.int32)
+        return x @ (y + z), x @ y + x @ z, (x @ (y + z)).sum(axis=1), (x @ y + x @ z).sum(axis=1)
+
+    check(inside, want=(product, product, sums, sums))
+
 
 def test_uint64_plus_python_int_stays_uint64(check):
     top = 2**64 - 1
@@ -49,6 +56,7 @@ def test_uint64_plus_python_int_stays_uint64(check):
     with np.errstate(over="ignore"):
         check(lambda x: x + 1, np.array(top, np.uint64), want=np.uint64(0))
         check(lambda x: x + 1, np.uint64(top), want=np.uint64(0))
+        check(lambda: np.array(top, np.uint64) + 1, want=np.uint64(0))
 
 
 def test_cumprod_of_uint8_widens(check):
@@ -61,6 +69,12 @@ def test_difference_of_uint8(check):
     x, y = np.array([3, 250], np.uint8), np.array([9, 10], np.uint8)
     check(lambda x, y: abs(x.astype(np.int64) - y.astype(np.int64)), x, y, want=np.array([6, 240]))
     check(lambda x, y: x - y, x, y, want=np.array([250, 240], np.uint8))
+
+    def inside():
+        x, y = np.array([3, 250], np.uint8), np.array([9, 10], np.uint8)
+        return abs(x.astype(np.int64) - y.astype(np.int64)), x - y
+
+    check(inside, want=(np.array([6, 240]), np.array([250, 240], np.uint8)))
 
 
 def test_copysign_with_a_negative_zero(check):

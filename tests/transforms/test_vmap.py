@@ -236,3 +236,17 @@ except bl.errors.TransformError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120)
     assert "drawn once, for all examples" in done.stdout
+
+
+@pytest.mark.parametrize("make", [bl.vmap, bl.gufunc("(n)->(n)")], ids=["vmap", "gufunc"])
+def test_reports_and_breaks_of_mapped_functions_name_the_function(make):
+    def core(x):
+        return "text" if x.ndim == 0 else x * 2
+
+    compiled = bl.compile(make(core))
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    place = compiled.report().compiles[0].location
+    assert (place.file, place.line) == (__file__, core.__code__.co_firstlineno)
+    assert place.function == core.__qualname__
+    with pytest.raises(bl.errors.GraphBreakError, match=__file__):
+        bl.compile(make(lambda x: "text"), fullgraph=True)(X)
