@@ -40,6 +40,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.frontend.special import name_of
 from broadloom.frontend.table import REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle
@@ -217,11 +218,12 @@ def _refuse_object(c: Context, v: ObjectValue, x: Any) -> Any:
         _random(c, what)
     if _within(module, CLOCK_MODULES):
         _clock(c, what)
-    if module == "numpy" or module.startswith("numpy."):
+    special = name_of(x) if type(x) is np.ufunc else None  # of NumPy's class, wherever it comes from
+    if special is not None or module == "numpy" or module.startswith("numpy."):
         c.refuse(
             Code.UNSUPPORTED_NUMPY,
-            f"{what}(...)",
-            "this NumPy function is not captured",
+            f"scipy.special.{special}(...)" if special else f"{what}(...)",
+            f"this {'SciPy' if special else 'NumPy'} function is not captured",
             REFUSED.get(x, "call it outside the compiled function"),
         )
     if _within(module, EFFECT_MODULES):
