@@ -63,15 +63,31 @@ MAKING = _names("""
 REINTERPRETING = _names("view packbits unpackbits")
 COMPARING = _names("equal not_equal less less_equal greater greater_equal eq ne lt le gt ge")
 # The positions of the arguments whose dtypes decide on the result's; of all others these are the first alone.
-DECIDING = {"where": (1, 2), "select": (1,), "choose": (1,)}
+DECIDING = {"where": (1, 2), "select": (1,), "choose": (1,), "insert": (0,)}
 FIRST_ALONE = _names("""
     x[key] take take_along_axis repeat tile roll delete compress full_like sort partition pad reshape fill fill_diagonal
 """)
 WRITTEN_FIRST = _names("fill copyto putmask fill_diagonal at") | {"x[key] = value"}
-# The positions of Python ints that become elements, and so must fit; of ufuncs and operators, all.
-ELEMENTS = {"where": (1, 2), "full_like": (1,), "full": (1,), "x[key] = value": (2,), "fill": (1,), "copyto": (1,),
-            "putmask": (2,), "fill_diagonal": (1,), "asarray": (0,), "array": (0,), "asanyarray": (0,),
-            "clip": (1, 2)}  # fmt: skip
+OPERATORS = _names("""
+    sub mul floordiv mod pow and_ or_ xor lshift rshift iadd isub imul ifloordiv imod ipow iand ior ixor ilshift irshift
+""")
+# The positions of Python ints that become elements of the dtype, and so must fit; of ufuncs and operators, all.
+ELEMENTS = {
+    "where": (1, 2),
+    "full_like": (1,),
+    "full": (1,),
+    "x[key] = value": (2,),
+    "fill": (1,),
+    "copyto": (1,),
+    "putmask": (2,),
+    "fill_diagonal": (1,),
+    "asarray": (0,),
+    "array": (0,),
+    "asanyarray": (0,),
+    "clip": (1, 2),
+    "insert": (2,),
+}
+OF_LISTS = _names("asarray array asanyarray insert") | {"x[key] = value"}  # which make elements of lists as well
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------
@@ -276,26 +292,23 @@ def _clipped(c: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple
 
 def _check(c: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Python ints that become elements fit the dtype."""
-    dtype = c.asked or (c.written.packed if c.written is not None and c.name in WRITTEN_FIRST else c.common)
-    if dtype is None or not dtype.is_packed or c.name in COMPARING:
+    into = c.written.packed if c.written is not None and c.name in WRITTEN_FIRST else None
+    dtype = c.asked or into or c.common
+    if not dtype.is_packed or c.name in COMPARING:
         return
-    places = ELEMENTS.get(c.name, () if c.name in FIRST_ALONE or c.name in MAKING else range(len(args)))
-    if c.name not in ELEMENTS and (c.name not in KEPT | REDUCED or c.name in _TAKING_SIZES):
-        return
-    named = [kwargs[k] for k in ("fill_value", "constant_values", "min", "max", "a_min", "a_max") if k in kwargs]
-    for x in leaves((*(args[k] for k in places if k < len(args)), *named)):
+    places = ELEMENTS.get(c.name, range(len(args)) if _elementwise(c.name) else ())
+    found = [args[k] for k in places if k < len(args)]
+    found += [kwargs[k] for k in ("fill_value", "constant_values", "min", "max", "a_min", "a_max") if k in kwargs]
+    for x in leaves(found) if c.name in OF_LISTS else found:
         if isinstance(x, Expr) or (isinstance(x, WeakScalar) and x.kind == "i"):
             raise Unsupported(f"a runtime Python int may not fit {dtype}", "make it an array: np.asarray(n)")
         if type(x) is int and not fits(x, dtype) and not (c.name == "pow" and x == 2):
             raise OverflowError(f"Python integer {x} out of bounds for {dtype}")
 
 
-_TAKING_SIZES = _names("""
-    T mT transpose swapaxes moveaxis rollaxis reshape ravel flatten squeeze expand_dims broadcast_to flip rot90
-    diagonal copy concatenate stack array_split split hsplit vsplit dsplit unstack resize max min amax amin nanmax
-    nanmin round around tril triu diag diagflat diff ptp trace matrix_power tensordot einsum cross sort partition
-    zeros_like ones_like empty_like zeros ones empty eye identity
-""")
+def _elementwise(name: str) -> bool:
+    """Whether it is a ufunc or operator with integer results: its Python ints take the dtype of what they meet."""
+    return name in KEPT | REDUCED and (name in OPERATORS or isinstance(getattr(np, name, None), np.ufunc))
 
 
 def fits(value: int, dtype: DType) -> bool:

@@ -326,6 +326,37 @@ def test_python_ints_are_weak_and_must_fit(dtype: DType) -> None:
     assert_is(x, [low, high], dtype)
 
 
+def test_numbers_that_are_no_elements_need_not_fit() -> None:
+    x = tensor([1, 0, 1, 1] * 3, bl.uint1)
+    assert_is(np.insert(x, 9, 0), np.insert(np.asarray(x), 9, 0), bl.uint1)
+    assert_is(np.delete(x, 9), np.delete(np.asarray(x), 9), bl.uint1)
+    assert_is(np.roll(x, 5), np.roll(np.asarray(x), 5), bl.uint1)
+    assert_is(np.take(x, 7), np.asarray(x)[7], bl.uint1)
+    assert_is(np.repeat(x, 3), np.repeat(np.asarray(x), 3), bl.uint1)
+    assert_is(x**2, x.tolist(), bl.uint1)
+    assert_is(np.pad(x, (0, 4)), [*x.tolist(), 0, 0, 0, 0], bl.uint1)
+    for got, want in (
+        (np.append(x, 9), np.append(np.asarray(x), 9)),  # a number that NumPy makes an int64 array of
+        (np.add(x[:2], [9, 4]), np.array([10, 4])),
+        (np.where(x[:2] > 0, x[:2], [9, 9]), np.array([1, 9])),
+        (np.concatenate([x[:2], [5]]), np.array([1, 0, 5])),
+        (np.polyval([7, 1], x[:2]), np.array([8, 1])),
+        (np.convolve(x[:2], [2, 3]), np.array([2, 3, 0])),
+    ):
+        assert got.dtype == want.dtype == np.int64 and got.tolist() == want.tolist()
+    for function in (lambda: np.pad(x, 1, constant_values=2), lambda: np.insert(x, 0, 2), lambda: np.full_like(x, 2)):
+        with pytest.raises(OverflowError, match="out of bounds for uint1"):
+            function()
+    y = x.copy()
+    for write in (lambda: y.__setitem__(slice(2), [0, 2]), lambda: y.fill(2), lambda: np.copyto(y, 2)):
+        with pytest.raises(OverflowError, match="out of bounds for uint1"):
+            write()
+    y.fill(0)
+    assert_is(y, [0] * 12, bl.uint1)
+    np.copyto(y, 1, where=np.asarray(x) > 0)
+    assert_is(y, x.tolist(), bl.uint1)
+
+
 def test_writes_that_do_not_fit_are_refused() -> None:
     x = tensor([1, 2, 3], bl.uint3)
     for other in (np.array([1.5, 2, 3]), tensor([1, 2, 3], bl.int3), np.arange(3)):
