@@ -99,7 +99,7 @@ def vectorize(fn: Callable[..., Any], *, signature: str | None = None) -> Gufunc
 
 def caller(function: Vmapped | Gufunc) -> FunctionType:
     """A Python function that calls a mapped one, under its name, with its signature, and in messages at its place."""
-    call: Any = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+    call: Any = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))  # noqa: PLW0108  # one line
     code = getattr(function.function, "__code__", None)
     if code is not None:
         place = {n: getattr(code, n) for n in ("co_filename", "co_firstlineno", "co_name", "co_qualname")}
