@@ -50,6 +50,8 @@ from broadloom.graph.storage import ArrayHandle
 from broadloom.lazy import LazyModule
 from broadloom.symbolic import Expr
 from broadloom.tensor.dispatch import Tensor
+from broadloom.transforms.gufunc import Gufunc
+from broadloom.transforms.vmap import Vmapped
 
 HEAP_TYPE = 1 << 9  # the flag of classes made by Python code
 SAFE_OBJECTS = (np.dtype, DType, np.ufunc, np.finfo, np.iinfo, types.BuiltinFunctionType)  # attributes run no user code
@@ -295,7 +297,7 @@ def _class_attribute(c: Context, v: InstanceValue, name: str, entry: Any, source
         _refuse_attribute(c, v, name, "its class cannot be guarded")
     if is_a(entry, types.FunctionType):
         return MethodValue(realise(c, Lazy(source, entry)), v)
-    if compiled_function(entry) is not None:
+    if compiled_function(entry) is not None or is_a(entry, Vmapped | Gufunc):
         return MethodValue(realise(c, Lazy(source, entry)), v)
     if is_a(entry, staticmethod):
         return Lazy(Attribute(source, "__func__"), entry.__func__)

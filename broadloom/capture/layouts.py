@@ -20,6 +20,7 @@ from broadloom.capture.recipe import apply_view
 from broadloom.capture.symbolic_strides import always_contiguous, walk
 from broadloom.dtypes import DType
 from broadloom.errors import ShapeError
+from broadloom.graph.builder import Builder
 from broadloom.graph.storage import ArrayHandle, Recorder, Storage
 from broadloom.graph.strides import ORDINARY, dense_strides
 from broadloom.records import dataclass
@@ -59,11 +60,17 @@ class Decision:
 class GuardingRecorder(Recorder):
     """A recorder whose answers hold for all sizes that its guards admit."""
 
-    def __init__(self, name: str, arguments: Arguments) -> None:
-        super().__init__(name, arguments.env)
+    def __init__(self, name: str, arguments: Arguments, builder: Builder | None = None) -> None:
+        super().__init__(name, arguments.env, builder)
         self._arguments = arguments
+        self._inside: list[GuardingRecorder] = []
         self._decisions: list[Decision] = []
         self._writes = 0
+
+    def over(self, builder: Builder) -> Recorder:
+        made = GuardingRecorder("inside", self._arguments, builder)
+        self._inside.append(made)
+        return made
 
     def write(self, target: ArrayHandle, value: ArrayHandle) -> None:
         self._writes += 1
@@ -139,6 +146,8 @@ class GuardingRecorder(Recorder):
         for decision in self._decisions:
             if self._matters(decision, shown):
                 self._settle(decision)
+        for inside in self._inside:
+            inside.settle(())  # the results of a program inside were copied
 
     def _matters(self, d: Decision, shown: list[Storage]) -> bool:
         source = d.handle.storage

@@ -109,7 +109,11 @@ def _size(c: Context, told: Mapping, leaves: Sequence[Value], axes: Sequence[int
         raise TransformError("vmap of no mapped argument", remedy="give axis_size, or an axis")
     for other in sizes[1:]:
         if not c.decide(eq(sizes[0], other)):
-            raise TransformError("the mapped axes differ in size", got=", ".join(map(str, sizes)))
+            raise TransformError(
+                "the mapped axes differ in size",
+                got=", ".join(map(str, sizes)),
+                remedy="map axes of one size, or give None",
+            )
     return min(sizes, key=lambda n: isinstance(n, Expr))
 
 
@@ -121,7 +125,10 @@ def _result(c: Context, level: Level, leaf: Value) -> ArrayHandle:
         except Unsupported as error:
             c.refuse(Code.RESULT, "a mapped function", error.what, error.remedy or "return an array")
     raise TransformError(
-        "a mapped function returns what is no array", got=describe(leaf), allowed="arrays, numbers and containers"
+        "a mapped function returns what is no array",
+        got=describe(leaf),
+        allowed="arrays, numbers, and tuples, lists and dicts of these",
+        remedy="return arrays",
     )
 
 

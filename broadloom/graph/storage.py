@@ -222,6 +222,10 @@ class Recorder:
         self._initial: list[ValueId] = []
         self._picked: set[tuple[Storage, Chain]] = set()  # views at run-time indices that were checked
 
+    def over(self, builder: Builder) -> Recorder:
+        """A recorder of this kind for a program inside of the one recorded here, whose values `builder` makes."""
+        return Recorder(builder=builder)
+
     @property
     def location(self) -> Location | None:
         """The user's line that the next steps belong to."""
@@ -439,7 +443,8 @@ class Recorder:
                 f"a write to {name}, which belongs to the program around the batched function",
                 got="a write that each example would make to the same array",
                 allowed="writes to arguments and to arrays that the function made",
-                remedy=f"write to a copy of {name} and return it, or pass it as a batched argument",
+                remedy=f"write to a copy of {name} and return it, pass it as a batched argument, or make it inside, "
+                "with bl.zeros or np.zeros_like",
                 location=self.location,
             )
         new = self._put(storage.value, target.views, self.read(value))

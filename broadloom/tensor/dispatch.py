@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from broadloom.dtypes import DType
-from broadloom.errors import IndexingError, ShapeError, TransformError
+from broadloom.errors import DTypeError, IndexingError, ShapeError, TransformError
 from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem, ufunc_method
 from broadloom.frontend.unsupported import BadIndex, NumpyRaises, Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -221,7 +221,9 @@ def data_of(x: Any, use: str = "its data") -> Array:
         return x._array
     if type(x) is Traced:
         try:
-            return x._interpreter.concrete(x._interpreter.recorder.read(x._handle))  # type: ignore[no-any-return]
+            array = x._interpreter.concrete(x._interpreter.recorder.read(x._handle))[...]
+            array.flags.writeable = False  # a write would reach the caller's array past the interpreter
+            return array  # type: ignore[no-any-return]
         except TransformError as error:
             if x._interpreter not in active():
                 raise TransformError(
@@ -241,7 +243,10 @@ def data_of(x: Any, use: str = "its data") -> Array:
     raise Diverted(type(x))
 
 
-_INTO_NUMPY = "where it is assigned to an array that NumPy made, make that with bl.zeros or np.zeros_like(x)"
+_INTO_NUMPY = (
+    "where it is assigned to an array that NumPy made, make that with bl.zeros or np.zeros_like(x); where it indexes "
+    "one, use np.take, or index bl.asarray of it"
+)
 _REMEDIES = {
     "a condition": "choose with np.where(condition, x, y), which takes both sides",
     "an index or size": "take elements with np.take or x[i], where i is a tensor; no size can depend on data",
@@ -319,11 +324,31 @@ def _interpreted(name: str, function: Run, entry: Entry | None, args: Sequence[A
             h = interpreter.recorder.adopt(interpreter.recorder.read(h))
         return traced(interpreter, h)
 
-    given = [over(a, inward) for a in args]
-    named = {k: over(v, inward) for k, v in kwargs.items()}
     if entry is None:
         return _beneath(name, function, interpreter, args, kwargs)
-    return _outward(_run(entry, interpreter.recorder, given, named), outward)
+    given = [over(a, inward) for a in args]
+    if function in (operator.getitem, _setitem):
+        given[1] = over(args[1], lambda x: _known_mask(interpreter, x) if x.dtype == np.bool else inward(x))
+    named = {k: over(v, inward) for k, v in kwargs.items()}
+    try:
+        return _outward(_run(entry, interpreter.recorder, given, named), outward)
+    except (ShapeError, TransformError) as error:
+        refusal = error.__cause__
+        found = getattr(refusal, "__cause__", None)
+        if isinstance(refusal, NumpyRaises) or isinstance(found, (ShapeError, DTypeError)):
+            _raise_as_numpy(function, args, kwargs)
+        raise
+
+
+def _known_mask(interpreter: Interpreter, x: Any) -> Any:
+    """A mask as an array, where all examples share it: then it is known how many elements it selects."""
+    if type(x) is not Traced:
+        return data_of_any(x)
+    handle = interpreter.lift(x)
+    try:
+        return interpreter.concrete(interpreter.recorder.read(handle))
+    except TransformError:
+        return handle
 
 
 def _run(entry: Entry, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -335,6 +360,25 @@ def _run(entry: Entry, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[
         raise ShapeError(error.what, remedy=error.remedy, location=user_location()) from error
     except Unsupported as error:
         raise TransformError(error.what, remedy=error.remedy, location=user_location()) from error
+
+
+def _raise_as_numpy(function: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises what NumPy raises for one example, with a note of the user's line; nothing where it raises nothing.
+
+    The call was refused for its types and shapes, so elements do not matter: they are zeros.
+    """
+
+    def example(x: Any) -> Any:
+        return np.zeros(x.shape, x._handle.dtype.numpy) if type(x) is Traced else np.array(data_of_any(x))
+
+    if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom.frontend"):
+        return
+    try:
+        with outside(active()[0]), np.errstate(all="ignore"):
+            function(*(over(a, example) for a in args), **{k: over(v, example) for k, v in kwargs.items()})
+    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+        error.add_note(f"at {user_location()}")
+        raise
 
 
 def _beneath(name: str, function: Run, interpreter: Interpreter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -705,4 +749,5 @@ class _Printed(np.ndarray[Any, Any]):
     """An array under the name that its text shall begin with."""
 
 
-_Printed.__name__ = "Tensor"
+for _class in (Traced, _Printed):
+    _class.__name__ = "Tensor"  # for whoever sees it in a text or an error

@@ -35,6 +35,7 @@ class Ground:
         self.builder = EagerBuilder()
         self.recorder = Recorder(builder=self.builder)
         self._arrays: dict[int, tuple[Any, ArrayHandle, ValueId]] = {}  # by id; the object is kept alive
+        self._given_out: list[Any] = []
 
     def lift(self, x: Any) -> ArrayHandle:
         """An array or tensor."""
@@ -52,22 +53,29 @@ class Ground:
         return self.builder.array(value)
 
     def tensor(self, handle: ArrayHandle) -> Tensor:
-        """A result as a tensor with memory of its own."""
+        """A result as a tensor with memory of its own, which it shares with no other result."""
         array = self.concrete(self.recorder.read(handle))
         if handle.packed is not None:
             return from_numpy(array, handle.packed)
-        return made(array if array.flags.owndata and not self.holds(array) else array.copy())  # type: ignore[no-any-return]
+        if not array.flags.owndata or self.holds(array) or any(array is a for a in self._given_out):
+            array = array.copy()
+        self._given_out.append(array)
+        return made(array)  # type: ignore[no-any-return]
 
     def holds(self, array: Any) -> bool:
         """Whether an array is one of those that came in."""
         return any(self.builder.array(value) is array for _, _, value in self._arrays.values())
 
     def write_back(self) -> None:
-        """Copies what was written into the arrays."""
-        for x, handle, before in self._arrays.values():
-            if handle.storage.value != before:
-                target = x if isinstance(x, Tensor) else made(x)
-                target[...] = self.builder.array(handle.storage.value)
+        """Copies what was written into the arrays. A value may be a view of an array that is written as well."""
+        writes = [
+            (x if isinstance(x, Tensor) else made(x), self.builder.array(handle.storage.value))
+            for x, handle, before in self._arrays.values()
+            if handle.storage.value != before
+        ]
+        values = [v if v.flags.owndata and not self.holds(v) else v.copy() for _, v in writes]
+        for (target, _), value in zip(writes, values, strict=True):
+            target[...] = value
 
 
 def bottom() -> Interpreter:
@@ -126,7 +134,7 @@ class BatchInterpreter:
         return self.below.tensor(self.level.result(self.lift(x), axis, place))  # type: ignore[no-any-return]
 
     def finish(self) -> None:
-        """Lets writes to arguments take effect."""
+        """Lets writes to arguments take effect: after the results are made, which may be views of the arguments."""
         self.level.write_back()
         if isinstance(self.below, Ground):
             self.below.write_back()

@@ -37,7 +37,7 @@ class Level:
     def __init__(self, below: Recorder, size: Size, randomness: Randomness = "error") -> None:
         self.below = below
         self.builder = BatchBuilder(below.builder, size, randomness)
-        self.recorder = Recorder(builder=self.builder)
+        self.recorder = below.over(self.builder)
         self.recorder.location = below.location
         self._arguments: list[Argument] = []
         self._lifted: dict[ArrayHandle, tuple[int, ArrayHandle]] = {}

@@ -95,7 +95,8 @@ def broadcast_prefix(prefix: Any, structure: Structure, what: str) -> list[Any]:
         return [prefix] * structure.leaves
     children = _children(prefix) or ()
     keys = tuple(prefix) if isinstance(prefix, dict) else ()
-    alike = type(prefix) is structure.kind or (isinstance(prefix, tuple | list) and structure.kind in (tuple, list))
+    rows = isinstance(prefix, tuple | list) and issubclass(structure.kind, tuple | list)
+    alike = rows or type(prefix) is structure.kind
     if not alike or len(children) != len(structure.parts) or set(keys) != set(structure.keys):
         raise TransformError(
             f"{what} does not fit the tree",

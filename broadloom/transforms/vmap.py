@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.errors import OptionsError, TransformError
+from broadloom.frontend.unsupported import Unsupported
 from broadloom.records import dataclass
 from broadloom.tensor.dispatch import Tensor, call
 from broadloom.tensor.stack import running
@@ -117,8 +118,8 @@ def _run(function: Callable[..., Any], mapping: Mapping, given: Arguments) -> An
     with unmasked():
         with running(level):
             returned = function(*args, **named)
-        level.finish()
         results, structure = _results(level, mapping, returned)
+        level.finish()
     if not any(isinstance(x, Tensor) for x in given.leaves):
         results = [plain(r) for r in results]
     return unflatten(results, structure)
@@ -128,17 +129,21 @@ def _results(level: BatchInterpreter, mapping: Mapping, returned: Any) -> tuple[
     """What the function returned, as results below."""
     leaves, structure = flatten(returned)
     axes = broadcast_prefix(mapping.out_axes, structure, "out_axes")
-    results = []
-    for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
-        if not isinstance(leaf, (*NUMBERS, np.ndarray, Tensor)):
-            raise TransformError(
-                "a mapped function returns what is no array",
-                got=type(leaf).__name__,
-                allowed="arrays, numbers, and tuples, lists and dicts of these",
-                remedy="return arrays",
-            )
-        results.append(level.result(leaf, axis, f"result {number}"))
-    return results, structure
+    return [_result(level, x, a, f"result {k}") for k, (x, a) in enumerate(zip(leaves, axes, strict=True))], structure
+
+
+def _result(level: BatchInterpreter, leaf: Any, axis: int | None, place: str) -> Tensor:
+    if not isinstance(leaf, (*NUMBERS, np.ndarray, Tensor)):
+        raise TransformError(
+            "a mapped function returns what is no array",
+            got=type(leaf).__name__,
+            allowed="arrays, numbers, and tuples, lists and dicts of these",
+            remedy="return arrays",
+        )
+    try:
+        return level.result(leaf, axis, place)
+    except Unsupported as error:
+        raise TransformError(f"{place} of a mapped function: {error.what}", remedy=error.remedy) from error
 
 
 def plain(x: Any) -> Any:

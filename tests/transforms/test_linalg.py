@@ -5,7 +5,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.errors import BroadloomError
-from tests.transforms.test_vmap import by_road
+from tests.transforms.roads import by_road
 
 rng = np.random.default_rng(5)
 SQUARE, TALL, VECTORS = (rng.standard_normal(s) for s in ((3, 4, 4), (3, 5, 4), (3, 5)))

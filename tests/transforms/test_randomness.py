@@ -5,7 +5,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.errors import TransformError
-from tests.transforms.test_vmap import ROADS
+from tests.transforms.roads import ROADS
 
 KEYS = bl.random.split(bl.random.key(3), 5).numpy()
 SHARED = bl.random.key(9).numpy()

@@ -23,7 +23,7 @@ from broadloom.tensor.eager import EagerBuilder
 from broadloom.transforms.batching import BatchBuilder
 from broadloom.transforms.level import Level
 from tests.compiled.modules import Call, cells
-from tests.transforms.batched_calls import Case, arrays_of, call_batched, check, make_case, subsets
+from tests.transforms.batched_calls import Case, arrays_of, by_reference, call_batched, check, make_case, subsets
 from tests.transforms.batched_modules import HINTS, failures, launches, plan
 
 TOGETHER = 24  # cases a module
@@ -71,11 +71,11 @@ def test_at_once(op: Op, request: pytest.FixtureRequest, rng: np.random.Generato
         batch = [sizes["B0"], sizes["B1"]][: len(case.axes)]
         builder = EagerBuilder()
         recorder = Recorder(builder=builder)
-        arrays = arrays_of(case, case.call, sizes, batch, rng)
+        arrays = arrays_of(case, case.call, sizes, batch, rng, at_once=True)
         handles = [recorder.adopt(builder.adopt(a)) for a in arrays]
         results = call_batched(case, recorder, handles, batch, complete(op, case.call.sample.attrs))
         try:
-            check(case, case.call, arrays, batch, [builder.array(recorder.read(r)) for r in results])
+            check(case, case.call, arrays, batch, [builder.array(recorder.read(r)) for r in results], by_reference)
         except AssertionError as error:
             raise AssertionError(f"{case} at {sizes}: {error}") from error
 

@@ -10,33 +10,9 @@ import pytest
 import broadloom as bl
 from broadloom.errors import TransformError
 from broadloom.tensor.dispatch import Tensor, made
-from broadloom.transforms.vmap import mapped
+from tests.transforms.roads import by_road, captured, compiled, dispatched, eager, in_python
 
 X = np.arange(24.0).reshape(2, 3, 4)
-
-
-def eager(fn, *args, **kwargs):
-    return bl.vmap(fn, *args, **kwargs)
-
-
-def dispatched(fn, in_axes=0, out_axes=0, **kwargs):
-    return mapped(fn, in_axes, out_axes, **kwargs)
-
-
-def compiled(fn, *args, **kwargs):
-    return bl.compile(bl.vmap(fn, *args, **kwargs), fullgraph=True)
-
-
-def compiled_around(fn, *args, **kwargs):
-    def call(*xs):
-        return bl.vmap(fn, *args, **kwargs)(*xs)
-
-    return bl.compile(call, fullgraph=True, dynamic=True)
-
-
-ROADS = [eager, dispatched, compiled, compiled_around]
-by_road = pytest.mark.parametrize("vmap", ROADS, ids=lambda f: f.__name__)
-captured = pytest.mark.parametrize("vmap", [eager, compiled, compiled_around], ids=lambda f: f.__name__)
 
 
 @by_road
@@ -87,7 +63,7 @@ def test_a_write_to_a_batched_argument_reaches_the_caller(vmap):
     np.testing.assert_array_equal(got, np.stack([(X[:, i] + 1).T for i in range(3)], axis=2))
 
 
-@pytest.mark.parametrize("vmap", [eager, dispatched], ids=lambda f: f.__name__)
+@in_python
 def test_a_write_to_a_captured_array_is_refused_by_its_name(vmap):
     weights = made(np.ones(4))
 
@@ -100,7 +76,7 @@ def test_a_write_to_a_captured_array_is_refused_by_its_name(vmap):
     assert weights.tolist() == [1.0] * 4
 
 
-@pytest.mark.parametrize("vmap", [eager, dispatched], ids=lambda f: f.__name__)
+@in_python
 def test_a_condition_on_a_batched_value_is_refused_with_the_remedy(vmap):
     def core(x):
         return x if x.sum() > 0 else -x
@@ -182,9 +158,9 @@ def test_sizes_that_depend_on_data_are_refused_with_the_remedy(vmap):
     for core in (lambda x: x[x > 1], lambda x: np.nonzero(x)[0], lambda x: np.unique(x), lambda x: np.where(x > 1)):
         with pytest.raises(TransformError, match=r"depends on data.*remedy"):
             vmap(core)(X[0])
-    np.testing.assert_array_equal(mapped(lambda x: x[x > 1].sum())(X[0]), [5, 22, 38])
+    np.testing.assert_array_equal(dispatched(lambda x: x[x > 1].sum())(X[0]), [5, 22, 38])
     with pytest.raises(TransformError, match=r"the size of a boolean selection.*remedy") as caught:
-        mapped(scaled)(X[0])
+        dispatched(scaled)(X[0])
     assert caught.value.location.line == scaled.__code__.co_firstlineno + 1
 
 
