@@ -265,7 +265,7 @@ def _eager(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
         return _converted(first, **kwargs)
     if function in (np.array_equal, np.allclose, np.array_equiv):
         return run(*(np.asarray(a) if isinstance(a, Tensor) else a for a in args), **kwargs)
-    if function in SELECTING:
+    if function in SELECTING or (function is np.where and len(args) == 1):
         return _selected(function, args, kwargs)
     if entry is None:
         raise TypeError(f"{name} of packed integers; remedy: cast first, x.astype(np.int8) or np.uint8")

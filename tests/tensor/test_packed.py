@@ -224,7 +224,7 @@ def test_sums_and_other_results_are_those_of_8_bits(dtype: DType, rng: np.random
         np.cbrt, np.sin, np.bitwise_count, np.isnan, np.median, lambda a: a / 3, lambda a: a + 0.5,
         lambda a: a.astype("f4"),
         lambda a: a.astype(np.int64) * a, lambda a: a + np.float32(1), lambda a: np.sum(a, axis=1, keepdims=True),
-        lambda a: np.linalg.norm(a), lambda a: np.logical_not(a), lambda a: np.nonzero(a)[0],
+        lambda a: np.linalg.norm(a), lambda a: np.logical_not(a), lambda a: np.nonzero(a)[0], lambda a: np.where(a)[1],
         lambda a: np.isclose(a, 1),
     ]  # fmt: skip
     for function in functions:
