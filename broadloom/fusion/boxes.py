@@ -117,12 +117,14 @@ def inline_or_realize(cost: int, reads: int) -> Inline | Realize:
 
 
 class Inlining(Recording):
-    """A `Recording` that evaluates unrealised storages in place, each index of each storage once."""
+    """A `Recording` that evaluates unrealised storages in place, each index of each storage once. It stands for so many
+    `points` of the result: an index for each of them is no window."""
 
-    def __init__(self, parent: Recording | None = None) -> None:
+    def __init__(self, parent: Recording | None = None, points: int = 1) -> None:
         super().__init__(parent)
         self._inlined: dict[tuple[int, Index], int] = {}
         self._reads: dict[int, int] = parent._reads if isinstance(parent, Inlining) else {}
+        self._points: int = parent._points if isinstance(parent, Inlining) else points
 
     def inline(self, storage: StorageBox, index: Index) -> int:
         key = (id(storage), index)
@@ -132,7 +134,7 @@ class Inlining(Recording):
                 return level._inlined[key]
             level = level.parent
         reads = self._reads[id(storage)] = self._reads.get(id(storage), 0) + 1
-        if isinstance(inline_or_realize(storage.cost, reads), Realize):
+        if isinstance(inline_or_realize(storage.cost, -(-reads // self._points)), Realize):
             raise WindowedProducer(storage)
         assert storage.inner is not None, "a storage is a function or a buffer"
         operand = self._inlined[key] = storage.inner(self, index)

@@ -100,11 +100,11 @@ class Lowering:
 
     # ---- recording ----
 
-    def record(self, make: Callable[[Inlining], None]) -> Inlining:
-        """Run `make` with a fresh recording; a producer that turns out to be read through a window is realised
-        and the recording begun again."""
+    def record(self, make: Callable[[Inlining], None], points: int = 1) -> Inlining:
+        """Run `make` with a fresh recording, of so many points; a producer that turns out to be read through a window
+        is realised and the recording begun again."""
         while True:
-            ops = Inlining()
+            ops = Inlining(points=points)
             try:
                 make(ops)
             except WindowedProducer as windowed:

@@ -1,4 +1,4 @@
-"""Every function of the frontend on packed integers: right modulo 2**bits, or refused by name; none is silently wrong."""
+"""Every function of the frontend on packed integers: right modulo 2**bits, or refused by name, never silently wrong."""
 
 from __future__ import annotations
 

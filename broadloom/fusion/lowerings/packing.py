@@ -1,7 +1,7 @@
 """Lowering of elements packed in bytes.
 
-`unpack` is an index map: an element lies in one byte, or in two neighbouring ones. `pack` folds, for each byte, the few
-elements that have bits in it, so that whatever makes an element is run inside that loop and no buffer stands between.
+`unpack` is an index map: an element lies in one byte, or in two neighbouring ones. `pack` makes the eight elements of a
+group and stores the bytes that they fill, so that whatever makes an element runs once, and no buffer stands between.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, flat_index
-from broadloom.fusion.ir import Accumulator
+from broadloom.fusion.ir import Kernel, Stage
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.lowerings.movement import literal
 from broadloom.graph.ir import Node, ValueId
-from broadloom.symbolic import Size, floordiv, mod, smin
+from broadloom.symbolic import floordiv, mod, smin
+
+GROUP = 8  # elements, which end where a byte does
 
 
 def _shift(ops: Inlining, op: str, value: int, by: int, dtype: DType) -> int:
@@ -50,40 +52,43 @@ def lower_unpack(state: Lowering, node: Node, ids: Sequence[ValueId], data: Tens
 
 
 def lower_pack(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """The byte at each place: the sum of the bits of the elements that begin or end in it."""
+    """Each point of the kernel is a group: eight elements, and the bytes that they fill."""
     result, bits = node.types[0], node.attributes["bits"]
     count = x.shape[-1]
     buffer = state.destination(ids[0], result.dtype, result.shape)
-    outer, place = loop_nest(result.shape, "i")
-    most = 8 // bits if 8 % bits == 0 else (bits + 6) // bits + 1  # elements that share one byte
-    inner, (step,) = loop_nest([most], "r")
-    element = floordiv(place[-1] * 8, bits) + step
-    accumulator = Accumulator(state.fresh("acc"), "sum", dtypes.uint8, dtypes.uint8)
+    loops, index = loop_nest((*result.shape[:-1], floordiv(count + GROUP - 1, GROUP)), "i")
+    lead, group = index[:-1], index[-1]
+    whole = isinstance(count, int) and count % GROUP == 0
 
-    def contribution(ops: Inlining) -> int:
-        value = x.load(ops, (*place[:-1], _inside(element, count)))
-        mask = literal(ops, dtypes.uint8, (1 << bits) - 1)
-        field = ops.compute("bitwise_and", (_cast(ops, value, dtypes.uint8), mask), dtypes.uint8)
-        # from `bits` below the byte's first bit, so that the shift is never negative
-        up = ops.index_value(element * bits - place[-1] * 8 + bits, dtypes.int64)
-        field = _shift(ops, "left", _cast(ops, field, dtypes.uint32), _cast(ops, up, dtypes.uint32), dtypes.uint32)
-        return _cast(ops, _shift(ops, "right", field, literal(ops, dtypes.uint32, bits), dtypes.uint32), dtypes.uint8)
+    def field(ops: Inlining, k: int) -> int:
+        """The bits of element k of the group, as uint16; behind the end there are zeros."""
+        place = (*lead, group * GROUP + k)
+        if whole:
+            value = x.load(ops, place)
+        else:
+            bounds = (ops.index_value(place[-1], dtypes.int64), ops.index_value(count, dtypes.int64))
+            there = ops.compute("less", bounds, dtypes.bool_)
+            value = ops.masked(there, lambda nested: x.load(nested, place), literal(ops, x.dtype, 0), x.dtype)
+        mask = literal(ops, dtypes.uint16, (1 << bits) - 1)
+        return ops.compute(
+            "bitwise_and", (_cast(ops, _cast(ops, value, dtypes.uint8), dtypes.uint16), mask), dtypes.uint16
+        )
 
     def body(ops: Inlining) -> None:
-        value = contribution(ops)
-        if not (isinstance(count, int) and count % 8 == 0):  # the last group is filled up with zeros
-            bounds = (ops.index_value(element, dtypes.int64), ops.index_value(count, dtypes.int64))
-            there = ops.compute("less", bounds, dtypes.bool_)
-            value = ops.compute("where", (there, value, literal(ops, dtypes.uint8, 0)), dtypes.uint8)
-        ops.reduce(accumulator.name, value)
+        fields = [field(ops, k) for k in range(GROUP)]
+        for byte in range(bits):
+            first, last = 8 * byte // bits, (8 * byte + 7) // bits  # the elements that have bits in it
+            joined: int | None = None
+            for k in range(first, last + 1):
+                by = k * bits - 8 * byte
+                moved = literal(ops, dtypes.uint16, abs(by))
+                part = _shift(ops, "left" if by > 0 else "right", fields[k], moved, dtypes.uint16)
+                joined = part if joined is None else ops.compute("bitwise_or", (joined, part), dtypes.uint16)
+            assert joined is not None
+            place = flat_index(buffer.layout, (*lead, group * bits + byte))
+            ops.store(buffer.name, place, _cast(ops, joined, dtypes.uint8))
 
-    def store(ops: Inlining) -> None:
-        ops.store(buffer.name, flat_index(buffer.layout, place), ops.accumulated(accumulator.name, dtypes.uint8))
-
-    state.reduction(accumulator, outer, inner, body, store, "pack")
+    made = state.record(body, points=GROUP)
+    origins = (*x.storage.origins, "pack")
+    state.operations.append(Kernel(state.fresh("k"), loops, (Stage((), made.body()),), origins=origins))
     return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
-
-
-def _inside(element: Size, count: Size) -> Size:
-    """The index of an element; of one behind the end, which only a byte's last step asks for, that of the last one."""
-    return smin(element, count - 1)
