@@ -13,7 +13,7 @@ import numpy as np
 from broadloom.tensor.dispatch import call
 
 
-def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
+def concat(arrays: Any, /, axis: Any = 0) -> Any:
     """The arrays joined along an axis they have; with None, all of them flat."""
     return call(np.concatenate, arrays, axis=axis)
 
@@ -23,7 +23,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
     return call(np.expand_dims, x, axis)
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Any:
+def flip(x: Any, /, axis: Any = None) -> Any:
     """A view with the order reversed along the axes, all of them by default."""
     return call(np.flip, x, axis=axis)
 
@@ -38,7 +38,7 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
     return call(np.transpose, x, axes)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Any:
+def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Any:
     """Each element so many times in a row, along an axis, or all of them flat."""
     return call(np.repeat, x, repeats, axis=axis)
 
@@ -61,7 +61,7 @@ def squeeze(x: Any, /, axis: Any) -> Any:
     return call(np.squeeze, x, axis=axis)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+def stack(arrays: Any, /, axis: int = 0) -> Any:
     """The arrays, all of one shape, along a new axis."""
     return call(np.stack, arrays, axis=axis)
 
@@ -76,11 +76,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> Any:
     return call(np.unstack, x, axis=axis)
 
 
-def take(x: Any, indices: Any, /, *, axis: Any = None) -> Any:
+def take(x: Any, indices: Any, /, axis: Any = None) -> Any:
     """The elements at some indices along an axis; of one axis, `axis` may be left out."""
     return call(np.take, x, indices, axis=axis)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Any:
     """The elements at indices of their own at each place of the other axes, as `argsort` gives them."""
     return call(np.take_along_axis, x, indices, axis=axis)

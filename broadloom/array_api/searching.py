@@ -14,17 +14,17 @@ from broadloom.frontend import sorting
 from broadloom.tensor.dispatch import call
 
 
-def argmax(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The index of the first greatest element along an axis, or among all."""
     return call(np.argmax, x, axis=axis, keepdims=keepdims)
 
 
-def argmin(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The index of the first least element along an axis, or among all."""
     return call(np.argmin, x, axis=axis, keepdims=keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many elements along the axes are not zero."""
     return call(np.count_nonzero, x, axis=axis, keepdims=keepdims)
 
@@ -44,14 +44,14 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     return call(np.where, condition, x1, x2)
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: Any, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """The indices that sort `x` along an axis; equal elements keep their order, also if `descending`."""
     if descending:
         return call(sorting.argsort, x, axis=axis, descending=True, stable=stable)
     return call(np.argsort, x, axis=axis, stable=stable)
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: Any, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """`x` sorted along an axis; equal elements keep their order, also if `descending`."""
     if descending:
         return call(sorting.sort, x, axis=axis, descending=True, stable=stable)

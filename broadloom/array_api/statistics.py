@@ -23,47 +23,47 @@ def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_in
     return call(np.cumulative_sum, x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The greatest element; nan if there is one."""
     return call(np.max, x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The mean; of integers in float64."""
     return call(np.mean, x, axis=axis, keepdims=keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The least element; nan if there is one."""
     return call(np.min, x, axis=axis, keepdims=keepdims)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product; of small integers in 64 bits."""
     return call(np.prod, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The standard deviation, where the sum of squares is divided by the count less `correction`."""
     return call(np.std, x, axis=axis, correction=correction, keepdims=keepdims)
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum; of small integers in 64 bits."""
     return call(np.sum, x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance, where the sum of squares is divided by the count less `correction`."""
     return call(np.var, x, axis=axis, correction=correction, keepdims=keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Whether all elements are true, or not zero."""
     return call(np.all, x, axis=axis, keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Whether an element is true, or not zero."""
     return call(np.any, x, axis=axis, keepdims=keepdims)
 

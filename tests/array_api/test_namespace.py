@@ -371,3 +371,15 @@ def test_compiled_functions_take_and_give_tensors() -> None:
     for result, expected in zip(f(T(X), 2), f.__wrapped__(T(X), 2), strict=True):
         assert type(result) is Tensor
         compare("f", result, expected)
+
+
+def test_axis_may_be_given_by_position_as_in_numpy() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for name in ("sum", "prod", "max", "min", "mean", "std", "var", "all", "any", "argmax", "argmin", "count_nonzero"):
+        np.testing.assert_array_equal(getattr(bl, name)(x, 0), getattr(np, name)(x, 0))
+    for name in ("sort", "argsort", "flip"):
+        np.testing.assert_array_equal(getattr(bl, name)(x, 0), getattr(np, name)(x, 0))
+    for name, numpy_name in (("concat", "concatenate"), ("stack", "stack")):
+        np.testing.assert_array_equal(getattr(bl, name)([x, x], 1), getattr(np, numpy_name)([x, x], 1))
+    np.testing.assert_array_equal(bl.repeat(x, 2, 1), np.repeat(x, 2, 1))
+    np.testing.assert_array_equal(bl.take(x, np.array([2, 0]), 1), np.take(x, [2, 0], 1))
