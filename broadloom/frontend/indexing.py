@@ -155,6 +155,9 @@ def _part(r: Recorder, x: ArrayHandle, axis: int, item: object) -> Part:
     if isinstance(item, slice):
         return _slice(r, item, n)
     if isinstance(item, _ConstantMask):
+        covered = x.shape[axis : axis + item.mask.ndim]
+        if not shapes.same_shape(r, covered, item.mask.shape):
+            raise bad_index(f"boolean index of shape {item.mask.shape} did not match axes of sizes {covered}")
         return Mask(constant(r, item.mask), item.mask)
     if isinstance(item, ArrayHandle):
         if item.dtype is dtypes.bool_:
