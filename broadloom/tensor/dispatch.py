@@ -22,17 +22,13 @@ from typing import Any, Self
 import numpy as np
 
 from broadloom.dtypes import DType
-from broadloom.errors import DTypeError, IndexingError, ShapeError, TransformError
-from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem, ufunc_method
-from broadloom.frontend.unsupported import BadIndex, NumpyRaises, Unsupported
+from broadloom.errors import TransformError
+from broadloom.frontend.table import Entry, entry_of, ufunc_method
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.records import dataclass
 from broadloom.tensor.eager import EagerBuilder
-from broadloom.tensor.stack import Interpreter, active, outside
+from broadloom.tensor.operations import GETITEM, SETITEM, Array, ArrayMethods, Operation, Run, run_entry
+from broadloom.tensor.stack import Interpreter, active
 from broadloom.tensor.users import user_location
-
-Array = np.ndarray[Any, Any]
-Run = Callable[..., Any]
 
 # NumPy's functions that write to their first argument.
 WRITING: frozenset[Run] = frozenset(
@@ -47,16 +43,6 @@ class Version:
     """How often a piece of memory was written through tensors."""
 
     count = 0  # of the class until the first write: most results are never written, and one is made for each
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A step that is no function of NumPy's: how it runs on arrays, and its entry in the frontend, if it has one."""
-
-    name: str
-    run: Run
-    entry: Entry | None
-    writes: bool = False
 
 
 class Diverted(Exception):
@@ -97,7 +83,7 @@ def call(function: Run, /, *args: Any, **kwargs: Any) -> Any:
                 return _own(function, args, kwargs)
             return _eager(function, args, kwargs, function in WRITING)
         name = getattr(function, "__name__", str(function))
-        return _interpreted(name, function, _entry(function), args, kwargs)
+        return active()[-1].call(name, function, _entry(function), args, kwargs)
     except Diverted as diverted:
         return diverted.kind.__tensor_call__(function, args, kwargs)  # type: ignore[attr-defined]
 
@@ -107,7 +93,7 @@ def apply(operation: Operation, /, *args: Any, **kwargs: Any) -> Any:
     try:
         if not active():
             return _eager(operation.run, args, kwargs, operation.writes)
-        return _interpreted(operation.name, operation.run, operation.entry, args, kwargs)
+        return active()[-1].call(operation.name, operation.run, operation.entry, args, kwargs)
     except Diverted as diverted:
         return diverted.kind.__tensor_call__(operation, args, kwargs)  # type: ignore[attr-defined]
 
@@ -176,8 +162,10 @@ def _own(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
             np.array(array.transpose(axes), order="C", copy=True).transpose(np.argsort(np.array(axes, np.intp)))
         )
 
-    result = _run(entry, recorder, [over(a, inward) for a in args], {k: over(v, inward) for k, v in kwargs.items()})
-    return _outward(result, outward)
+    result = run_entry(
+        entry, recorder, [over(a, inward) for a in args], {k: over(v, inward) for k, v in kwargs.items()}
+    )
+    return with_tensors(result, outward)
 
 
 def unwrap(x: Any) -> Any:
@@ -305,99 +293,6 @@ def made(array: Array, version: Version | None = None) -> Any:
     return t
 
 
-# ---- over an interpreter ---------------------------------------------------------------------------------------------
-
-
-def _interpreted(name: str, function: Run, entry: Entry | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    interpreter = active()[-1]
-    back: dict[int, Any] = {}  # so that a result that is an argument is that very tensor
-
-    def inward(x: Any) -> Any:
-        handle = interpreter.lift(x)
-        back[id(handle)] = x
-        return handle
-
-    def outward(h: ArrayHandle) -> Any:
-        if id(h) in back:
-            return back[id(h)]
-        if h.numpy_scalar:
-            h = interpreter.recorder.adopt(interpreter.recorder.read(h))
-        return traced(interpreter, h)
-
-    if entry is None:
-        return _beneath(name, function, interpreter, args, kwargs)
-    given = [over(a, inward) for a in args]
-    if function in (operator.getitem, _setitem):
-        given[1] = over(args[1], lambda x: _known_mask(interpreter, x) if x.dtype == np.bool else inward(x))
-    named = {k: over(v, inward) for k, v in kwargs.items()}
-    try:
-        return _outward(_run(entry, interpreter.recorder, given, named), outward)
-    except (ShapeError, TransformError) as error:
-        refusal = error.__cause__
-        found = getattr(refusal, "__cause__", None)
-        if isinstance(refusal, NumpyRaises) or isinstance(found, (ShapeError, DTypeError)):
-            _raise_as_numpy(function, args, kwargs)
-        raise
-
-
-def _known_mask(interpreter: Interpreter, x: Any) -> Any:
-    """A mask as an array, where all examples share it: then it is known how many elements it selects."""
-    if type(x) is not Traced:
-        return data_of_any(x)
-    handle = interpreter.lift(x)
-    try:
-        return interpreter.concrete(interpreter.recorder.read(handle))
-    except TransformError:
-        return handle
-
-
-def _run(entry: Entry, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    try:
-        return entry(recorder, *args, **kwargs)
-    except BadIndex as error:
-        raise IndexingError(error.what, remedy=error.remedy, location=user_location()) from error
-    except NumpyRaises as error:
-        raise ShapeError(error.what, remedy=error.remedy, location=user_location()) from error
-    except Unsupported as error:
-        raise TransformError(error.what, remedy=error.remedy, location=user_location()) from error
-
-
-def _raise_as_numpy(function: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what NumPy raises for one example, with a note of the user's line; nothing where it raises nothing.
-
-    The call was refused for its types and shapes, so elements do not matter: they are zeros.
-    """
-
-    def example(x: Any) -> Any:
-        return np.zeros(x.shape, x._handle.dtype.numpy) if type(x) is Traced else np.array(data_of_any(x))
-
-    if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom.frontend"):
-        return
-    try:
-        with outside(active()[0]), np.errstate(all="ignore"):
-            function(*(over(a, example) for a in args), **{k: over(v, example) for k, v in kwargs.items()})
-    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
-        error.add_note(f"at {user_location()}")
-        raise
-
-
-def _beneath(name: str, function: Run, interpreter: Interpreter, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A function that the frontend does not know: it runs beneath the interpreter, on arrays."""
-    try:
-        with outside(interpreter):
-            return call(
-                function, *(over(a, data_of_any) for a in args), **{k: over(v, data_of_any) for k, v in kwargs.items()}
-            )
-    except TransformError as error:
-        raise TransformError(
-            f"{name} of a batched value",
-            got="a function without a batching rule of its own, since it is not made of ops",
-            allowed="functions of the frontend's table, and indexing",
-            remedy="call it outside of the batched function",
-            location=user_location(),
-        ) from error
-
-
 def data_of_any(x: Any) -> Any:
     """The array of a tensor; an array as it is."""
     return data_of(x) if isinstance(x, Tensor) else x
@@ -410,84 +305,23 @@ def traced(interpreter: Interpreter, handle: ArrayHandle) -> Any:
     return t
 
 
-def _outward(result: Any, outward: Callable[[ArrayHandle], Any]) -> Any:
+def with_tensors(result: Any, outward: Callable[[ArrayHandle], Any]) -> Any:
     """A result of the frontend: handles become tensors."""
     if isinstance(result, ArrayHandle):
         return outward(result)
     if isinstance(result, (tuple, list)):
-        parts = [_outward(r, outward) for r in result]
+        parts = [with_tensors(r, outward) for r in result]
         return tuple.__new__(type(result), parts) if isinstance(result, tuple) else parts
     return wrap(result)
 
 
-# ---- steps that are no functions -------------------------------------------------------------------------------------
-
-WRITING_METHODS = frozenset({"fill", "partition", "put", "sort"})
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
-_OPERANDS = (int, float, complex, np.generic, np.ndarray, list, tuple)
-
-
-def _setitem(array: Array, key: Any, value: Any) -> None:
-    array[key] = value
-
-
-_GETITEM = Operation("x[key]", operator.getitem, getitem)
-_SETITEM = Operation("x[key] = value", _setitem, setitem, writes=True)
-
-
-def _operators(function: Run, inplace: Run | None = None) -> tuple[Any, Any, Any]:
-    """`x op y`, `y op x` and `x op= y`."""
-    updating = Operation(f"x {function.__name__}= y", inplace or function, entry_of(inplace), writes=True)
-
-    def forward(self: Tensor, other: Any) -> Any:
-        return call(function, self, other) if isinstance(other, _TAKEN) else NotImplemented
-
-    def backward(self: Tensor, other: Any) -> Any:
-        return call(function, other, self) if isinstance(other, _OPERANDS) else NotImplemented
-
-    def update(self: Tensor, other: Any) -> Any:
-        return apply(updating, self, other) if isinstance(other, _TAKEN) else NotImplemented
-
-    return forward, backward, update
-
-
-def _unary(function: Run) -> Any:
-    def run(self: Tensor) -> Any:
-        return call(function, self)
-
-    return run
-
-
-def _attribute(name: str) -> Any:
-    """An attribute of an ndarray."""
-    operation = Operation(f"x.{name}", operator.attrgetter(name), ATTRIBUTES.get(name))
-
-    def get(self: Tensor) -> Any:
-        return apply(operation, self)
-
-    return property(get, doc=f"As `numpy.ndarray.{name}`.")
-
-
-def _method(name: str) -> Any:
-    """A method of an ndarray."""
-
-    def run(array: Array, *args: Any, **kwargs: Any) -> Any:
-        return getattr(array, name)(*args, **kwargs)
-
-    operation = Operation(f"x.{name}()", run, METHODS.get(name), name in WRITING_METHODS)
-
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return apply(operation, self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__doc__ = f"As `numpy.ndarray.{name}`."
-    return method
 
 
 # ---- the tensor ------------------------------------------------------------------------------------------------------
 
 
-class Tensor:
+class Tensor(ArrayMethods):
     """An array of n axes and one dtype.
 
     Made by `asarray`, `zeros` and the other creation functions. It is indexed, assigned to, and taken by the functions
@@ -503,11 +337,12 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_array", "_handle", "_interpreter", "_version")
-    __hash__ = None  # type: ignore[assignment]
     _array: Array
     _version: Version
     _interpreter: Interpreter  # these two: of a tensor that stands for a value of an interpreter
     _handle: ArrayHandle
+
+    _call, _apply = staticmethod(call), staticmethod(apply)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise TypeError("a Tensor is made by bl.asarray, bl.zeros and the other creation functions")
@@ -622,10 +457,10 @@ class Tensor:
     # ---- indexing and iteration ---------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        return apply(_GETITEM, self, key)
+        return apply(GETITEM, self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        apply(_SETITEM, self, key, value)
+        apply(SETITEM, self, key, value)
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -665,54 +500,6 @@ class Tensor:
 
     def __format__(self, spec: str) -> str:
         return format(data_of(self, "its text"), spec)
-
-    # ---- operators ----------------------------------------------------------------------------------------------
-
-    __add__, __radd__, __iadd__ = _operators(np.add, operator.iadd)
-    __sub__, __rsub__, __isub__ = _operators(np.subtract, operator.isub)
-    __mul__, __rmul__, __imul__ = _operators(np.multiply, operator.imul)
-    __truediv__, __rtruediv__, __itruediv__ = _operators(np.true_divide, operator.itruediv)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators(np.floor_divide, operator.ifloordiv)
-    __mod__, __rmod__, __imod__ = _operators(np.remainder, operator.imod)
-    __pow__, __rpow__, __ipow__ = _operators(operator.pow, operator.ipow)
-    __matmul__, __rmatmul__, __imatmul__ = _operators(np.matmul, operator.imatmul)
-    __and__, __rand__, __iand__ = _operators(np.bitwise_and, operator.iand)
-    __or__, __ror__, __ior__ = _operators(np.bitwise_or, operator.ior)
-    __xor__, __rxor__, __ixor__ = _operators(np.bitwise_xor, operator.ixor)
-    __lshift__, __rlshift__, __ilshift__ = _operators(np.left_shift, operator.ilshift)
-    __rshift__, __rrshift__, __irshift__ = _operators(np.right_shift, operator.irshift)
-    __divmod__, __rdivmod__, _ = _operators(np.divmod, operator.iadd)
-    __lt__, __le__ = _operators(np.less)[0], _operators(np.less_equal)[0]
-    __gt__, __ge__ = _operators(np.greater)[0], _operators(np.greater_equal)[0]
-    __eq__, __ne__ = _operators(np.equal)[0], _operators(np.not_equal)[0]
-    __neg__, __pos__, __abs__, __invert__ = map(_unary, (np.negative, np.positive, np.absolute, np.invert))
-
-    # ---- attributes and methods of an ndarray -------------------------------------------------------------------
-
-    T, mT, real, imag = map(_attribute, ("T", "mT", "real", "imag"))
-    flat, flags, data = map(_attribute, ("flat", "flags", "data"))
-    all, any, argmax, argmin, argpartition, argsort = map(
-        _method, ("all", "any", "argmax", "argmin", "argpartition", "argsort")
-    )
-    astype, byteswap, choose, clip, compress, conj = map(
-        _method, ("astype", "byteswap", "choose", "clip", "compress", "conj")
-    )
-    conjugate, copy, cumprod, cumsum, diagonal, dot = map(
-        _method, ("conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot")
-    )
-    fill, flatten, max, mean, min, nonzero = map(_method, ("fill", "flatten", "max", "mean", "min", "nonzero"))
-    partition, prod, put, ravel, repeat, reshape = map(
-        _method, ("partition", "prod", "put", "ravel", "repeat", "reshape")
-    )
-    round, searchsorted, sort, squeeze, std, sum = map(
-        _method, ("round", "searchsorted", "sort", "squeeze", "std", "sum")
-    )
-    swapaxes, take, trace, transpose, var, view = map(
-        _method, ("swapaxes", "take", "trace", "transpose", "var", "view")
-    )
-
-
-_TAKEN = (Tensor, *_OPERANDS)
 
 
 class Traced(Tensor):

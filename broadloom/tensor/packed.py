@@ -31,8 +31,9 @@ from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.tensor import dispatch
 from broadloom.tensor.bits import GROUP, Place, dense, pack_bytes, unpack_bytes
-from broadloom.tensor.dispatch import Operation, Tensor, Version, made
+from broadloom.tensor.dispatch import Tensor, Version, made
 from broadloom.tensor.eager import EagerBuilder
+from broadloom.tensor.operations import Operation
 from broadloom.tensor.stack import active
 
 Array = np.ndarray[Any, Any]
@@ -411,4 +412,4 @@ def _interpreted(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
     given, named = (packed.mapped(tuple(args), inward), {k: packed.mapped(v, inward) for k, v in kwargs.items()})
     name, run, entry = _described(function)
-    return dispatch._interpreted(name, run, entry, given, named)
+    return active()[-1].call(name, run, entry, given, named)

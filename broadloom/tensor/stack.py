@@ -7,11 +7,12 @@ interpreter is off the stack when its block is left, however it is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from broadloom.frontend.table import Entry
 from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
 
@@ -27,6 +28,12 @@ class Interpreter(Protocol):
 
     def tensor(self, handle: ArrayHandle) -> Any:
         """A handle of this interpreter as a tensor."""
+        ...
+
+    def call(
+        self, name: str, function: Any, entry: Entry | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """A call of an array function that reached the interpreter; `entry` is the function's own in the frontend."""
         ...
 
     def concrete(self, value: ValueId) -> Any:

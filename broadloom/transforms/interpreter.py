@@ -22,13 +22,14 @@ from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.tensor.dispatch import Tensor, Traced, made, traced
 from broadloom.tensor.eager import EagerBuilder
+from broadloom.tensor.interpreted import RecordingInterpreter
 from broadloom.tensor.packed import PackedTensor, from_numpy
 from broadloom.tensor.stack import Interpreter, active
 from broadloom.tensor.users import raised_at, user_name
 from broadloom.transforms.level import Level
 
 
-class Ground:
+class Ground(RecordingInterpreter):
     """The bottom of the stack, where values are arrays. It is an interpreter as well, though never on the stack."""
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ def unmasked() -> Iterator[None]:
         raise
 
 
-class BatchInterpreter:
+class BatchInterpreter(RecordingInterpreter):
     """See the module docstring."""
 
     def __init__(self, below: Interpreter, level: Level) -> None:
@@ -124,10 +125,6 @@ class BatchInterpreter:
         if self.level.builder.is_batched(value):
             raise TransformError("a batched value has no data of its own")
         return self.below.concrete(self.level.builder.inner_of(value))
-
-    def tensor(self, handle: ArrayHandle) -> Tensor:
-        """A handle of this level as a tensor."""
-        return traced(self, handle)  # type: ignore[no-any-return]
 
     def result(self, x: Any, axis: int | None, place: str) -> Tensor:
         """A result below, with the batch axis at `axis`."""
