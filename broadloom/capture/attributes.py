@@ -50,6 +50,7 @@ from broadloom.graph.storage import ArrayHandle
 from broadloom.lazy import LazyModule
 from broadloom.symbolic import Expr
 from broadloom.tensor.dispatch import Tensor
+from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.gufunc import Gufunc
 from broadloom.transforms.vmap import Vmapped
 
@@ -125,6 +126,8 @@ def python_type(v: Value) -> type | None:
     """`type(v)` where it is known."""
     match v:
         case ArrayHandle():
+            if v.packed is not None:
+                return PackedTensor
             return v.dtype.numpy.type if v.numpy_scalar else Tensor if v.tensor else np.ndarray
         case TupleValue() | InstanceValue():
             return v.type

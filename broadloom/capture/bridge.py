@@ -16,7 +16,7 @@ import numpy as np
 from broadloom.capture import numbers
 from broadloom.capture.breaks import Code
 from broadloom.capture.context import MAX_CALLS, Context, Scalar
-from broadloom.capture.inputs import as_tensor, realise
+from broadloom.capture.inputs import as_array, as_tensor, realise
 from broadloom.capture.values import (
     DictValue,
     InstanceValue,
@@ -37,6 +37,7 @@ from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
 REFUSALS = (Unsupported, ShapeError, DTypeError, VerifyError)
+MAKING_ARRAYS = frozenset({"np.array", "np.asarray", "np.asanyarray", "np.ascontiguousarray", "np.asfortranarray"})
 OBJECTS = (
     type,
     types.UnionType,
@@ -128,6 +129,8 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
     kwargs = {k: v for k, v in kwargs.items() if not _not_given(c, v)}
     named = {k: outward(c, a) for k, a in kwargs.items()}
     tensors = c.makes_tensors or _any_tensor(outs) or _any_tensor(list(named.values()))
+    if tensors and not c.makes_tensors and name in MAKING_ARRAYS:
+        outs, tensors = [_arrays(c, x) for x in outs], False
     try:
         result = entry(c.recorder, *outs, **named)
         if tensors:
@@ -154,6 +157,13 @@ def frontend(c: Context, name: str, entry: Callable[..., Any], args: list[Value]
         first.what if first.got is None else f"{first.what}; got {first.got}",
         first.remedy or "call it outside the compiled function",
     )
+
+
+def _arrays(c: Context, x: Any) -> Any:
+    """An argument with arrays in the place of tensors, as NumPy sees them where it makes an array of its own."""
+    if isinstance(x, list | tuple):
+        return type(x)(_arrays(c, e) for e in x) if type(x) in (list, tuple) else x
+    return as_array(c, x) if isinstance(x, ArrayHandle) and x.tensor else x
 
 
 def _any_tensor(x: Any) -> bool:

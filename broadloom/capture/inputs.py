@@ -303,6 +303,13 @@ def _tensor(c: Context, source: Source, x: Tensor) -> Value:
     return handle
 
 
+def as_array(c: Context, x: ArrayHandle) -> ArrayHandle:
+    """The array behind a tensor, which shares its memory; of packed integers one with memory of its own."""
+    if x.packed is not None:
+        return c.recorder.copy(x)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample)
+
+
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
     return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True, x.packed)

@@ -20,7 +20,7 @@ from broadloom.capture.breaks import Code
 from broadloom.capture.bridge import describe, frontend, inward
 from broadloom.capture.containers import check_mutable, check_write, constant_key, entries, is_constant, lookup, plain
 from broadloom.capture.context import Context
-from broadloom.capture.inputs import realise
+from broadloom.capture.inputs import as_array, realise
 from broadloom.capture.items import delete, iterate, length, store, subscript
 from broadloom.capture.sources import Module
 from broadloom.capture.values import (
@@ -115,7 +115,7 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
 def _tensor_method(c: Context, x: ArrayHandle, name: str, args: list[Value]) -> Value:
     """What a tensor has beyond an ndarray."""
     if name == "numpy":
-        return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample)
+        return as_array(c, x)
     if name == "__array_namespace__":
         return ObjectValue(sys.modules["broadloom"], Module("broadloom"))
     if [plain(c, a) for a in args] != ["cpu"]:

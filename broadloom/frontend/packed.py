@@ -133,7 +133,7 @@ def marked(x: ArrayHandle, dtype: DType) -> ArrayHandle:
 def found(x: Any) -> bool:
     """Whether there are packed integers, or a dtype of such, among arguments."""
     if isinstance(x, ArrayHandle):
-        return getattr(x, "packed", None) is not None
+        return x.packed is not None
     if isinstance(x, (tuple, list)):
         return any(map(found, x))
     if isinstance(x, dict):
@@ -269,7 +269,7 @@ def _deciding(name: str, args: tuple[Any, ...]) -> list[DType]:
     result = []
     for x in leaves(args):
         if isinstance(x, ArrayHandle):
-            result.append(getattr(x, "packed", None) or x.dtype)
+            result.append(x.packed or x.dtype)
         elif isinstance(x, (np.generic, np.ndarray)):
             result.append(known_dtype(x.dtype))
     return result
@@ -320,7 +320,7 @@ def fits(value: int, dtype: DType) -> bool:
 def _lifted(r: Recorder, c: Call, x: ArrayHandle) -> ArrayHandle:
     """An operand in the dtype that the entry shall see: that of the common one, as the 8-bit dtype cannot tell how
     few bits there are."""
-    if getattr(x, "packed", None) is None or x is c.written:
+    if x.packed is None or x is c.written:
         if x is c.written and x.packed is not None and c.common.kind == "i" and x.packed.kind == "u":
             raise plain_numpy_raises(f"cannot cast {c.common} to {x.packed} by rule 'same_kind'")
         return x

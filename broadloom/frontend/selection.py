@@ -40,7 +40,7 @@ class Selection(ArrayHandle):
 
     def __init__(self, full: ArrayHandle, mask: ArrayHandle) -> None:
         self.full, self.mask = full, mask
-        self.numpy_scalar, self.writeable, self.tensor = False, True, False
+        self.numpy_scalar, self.writeable, self.tensor, self.packed = False, True, False, None
 
     @property
     def dtype(self) -> DType:

@@ -238,6 +238,27 @@ def test_tensors_reached_from_outside_and_in_containers(rng: np.random.Generator
     check(lambda x, n: x * n, x, 1.5)
 
 
+def test_arrays_that_numpy_makes_are_its_own(rng: np.random.Generator) -> None:
+    x, y = tensor(drawn(9, bl.uint3, rng), bl.uint3), bl.asarray(np.arange(3.0))
+    for function in (
+        lambda x: np.asarray(x),
+        lambda x: np.array(x) * 3,
+        lambda x: np.ascontiguousarray(x) + 200,
+        lambda x: np.array([x[0], x[1]]),
+        lambda x: x.numpy(),
+        lambda x: (isinstance(x, bl.Tensor), isinstance(x, bl.PackedTensor), type(x) is bl.Tensor),
+    ):
+        check(function, x)
+        check(function, y)
+
+    def write(x: Any) -> Any:
+        array = x.numpy()
+        array[0] = 77
+        return array
+
+    check(write, x)
+
+
 STEPS = (
     "{t} = {a} + {b}", "{t} = {a} - {b}", "{t} = {a} * {b}", "{t} = {a} // {b}", "{t} = {a} % {b}", "{t} = {a} & {b}",
     "{t} = np.maximum({a}, {b})", "{t} = np.where({a} > {b}, {a}, {b})", "{t} = -{a}", "{t} = ~{a}", "{t} = {a}[::-1]",
