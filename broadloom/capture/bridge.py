@@ -66,6 +66,7 @@ def outward(c: Context, v: Value) -> Any:
         case ListValue(items):
             return [outward(c, i) for i in items]
         case Number(weak):
+            c.numbers[weak.handle] = v
             return weak
         case SliceValue(start, stop, step):
             return slice(outward(c, start), outward(c, stop), outward(c, step))

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from broadloom.capture.breaks import Break, CaptureBreak, Code
-from broadloom.capture.guards import ConstantGuard, Guard, SizeTerm, Term
+from broadloom.capture.guards import CompareGuard, ConstantGuard, Guard, SizeTerm, Term, arithmetic
 from broadloom.capture.layouts import GuardingRecorder
 from broadloom.capture.sources import (
     Argument,
@@ -35,9 +35,10 @@ from broadloom.capture.sources import (
     Source,
     is_installed,
 )
+from broadloom.capture.values import Number
 from broadloom.errors import Location, TransformError
 from broadloom.frontend.selection import Selection
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
 from broadloom.tensor.packed import PackedTensor
@@ -148,6 +149,7 @@ class Context:
         self.arrays: dict[int, ArrayInput] = {}  # by the id of the array, which the caller keeps alive
         self.realised: dict[Source, Any] = {}
         self.scalars: dict[ArrayHandle, Scalar] = {}  # NumPy scalars that were arguments, and what comes of them
+        self.numbers: dict[ArrayHandle, Number] = {}  # runtime numbers that were passed to NumPy
         self.fresh_dicts: set[Source] = set()  # `**kwargs`: dicts that belong to the call
         self.steps = 0
         self.calls = 0
@@ -310,6 +312,20 @@ class Context:
         for source, value in known.roots:
             self.guard(ConstantGuard(source, value))
         return known.value
+
+    def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None:
+        """Whether the whole part of a Python number lies within bounds, guarded; None if it comes from array data."""
+        known = self.numbers.get(number.handle)
+        if known is None or known.value is None or known.term is None:
+            return None
+        exact = abs(low) < 2**53  # else low - 1 is no float
+        above = CompareGuard(known.term, ">" if exact else ">=", float(low - 1 if exact else low), True)
+        for guard in (above, CompareGuard(known.term, "<", float(high + 1), True)):
+            outcome = arithmetic(guard.operator, known.value, guard.right)
+            self.guard(replace(guard, outcome=outcome))
+            if not outcome:
+                return False
+        return True
 
     def size_term(self, size: int | Expr) -> Term:
         """A symbolic int as guards compute it."""

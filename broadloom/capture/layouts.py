@@ -21,7 +21,7 @@ from broadloom.capture.symbolic_strides import always_contiguous, walk
 from broadloom.dtypes import DType
 from broadloom.errors import ShapeError
 from broadloom.graph.builder import Builder
-from broadloom.graph.storage import ArrayHandle, Recorder, Storage
+from broadloom.graph.storage import ArrayHandle, Recorder, Storage, WeakScalar
 from broadloom.graph.strides import ORDINARY, dense_strides
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, evaluate, free_symbols
@@ -40,6 +40,8 @@ class Arguments(Protocol):
     def constant_int(self, size: int | Expr) -> int: ...
 
     def guard_strides(self, number: int) -> None: ...
+
+    def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -75,6 +77,9 @@ class GuardingRecorder(Recorder):
     def write(self, target: ArrayHandle, value: ArrayHandle) -> None:
         self._writes += 1
         super().write(target, value)
+
+    def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None:
+        return self._arguments.number_within(number, low, high)
 
     def reshape(self, handle: ArrayHandle, shape: Sequence[Size]) -> ArrayHandle:
         before = len(self._decisions)

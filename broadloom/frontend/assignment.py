@@ -1,8 +1,8 @@
 """Writing into arrays: `x[key] = value`, `np.add.at`, `np.copyto` and their kin.
 
 What goes in: a handle, a key and a value as the user wrote them. What comes out: nothing; the recorder holds the
-write. What holds: any cast is allowed but a Python int has to fit; of repeated indices the last write wins, except in
-`ufunc.at`, where each counts; a mask assigns what does not depend on how many elements it selects.
+write. What holds: any cast is allowed but a Python number has to fit; of repeated indices the last write wins, except
+in `ufunc.at`, where each counts; a mask assigns what does not depend on how many elements it selects.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from broadloom.frontend import shapes
 from broadloom.frontend.indexing import (
     BASIC,
     Cut,
+    Fancy,
     Mask,
     Parsed,
     Part,
@@ -32,8 +33,10 @@ from broadloom.frontend.operands import (
     call,
     cast,
     constant,
+    is_sequence,
     lift,
     operand,
+    placed,
 )
 from broadloom.frontend.selection import Selection, over, refuse, same_mask, selections
 from broadloom.frontend.ufuncs import as_mask
@@ -49,6 +52,8 @@ def setitem(r: Recorder, x: object, key: object, value: object) -> None:
     if not x.writeable:
         raise plain_numpy_raises("assignment destination is read-only")
     parsed = parse(r, x, key)
+    if all(isinstance(p, Pick) or (isinstance(p, Fancy) and p.indices.ndim == 0) for p in parsed.parts):
+        _check_element(r, value, parsed.ellipsis)
     v = assigned(r, value, x.dtype)
     if all(isinstance(p, BASIC) for p in parsed.parts):
         view = basic_view(r, x, parsed.parts)
@@ -81,8 +86,14 @@ def set_selected(r: Recorder, x: object, key: object, value: object) -> None:
 
 
 def assigned(r: Recorder, value: object, dtype: dtypes.DType) -> ArrayHandle:
-    """A value for a place of `dtype`: any cast is allowed, but a Python int has to fit."""
-    return r.copy(lift(r, operand(r, value), dtype))
+    """A value for a place of `dtype`: any cast is allowed, but a Python number has to fit."""
+    return r.copy(placed(r, value, dtype))
+
+
+def _check_element(r: Recorder, value: object, view: bool) -> None:
+    """Into one element NumPy puts numbers only; through `...`, which makes a view of it, arrays of one element, too."""
+    if is_sequence(value) or (not view and as_array(r, value).ndim):
+        raise Unsupported("one element is set to a sequence or an array with axes", "index the value, or set a slice")
 
 
 def fit(r: Recorder, v: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
@@ -169,6 +180,7 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
 
 def fill(r: Recorder, x: ArrayHandle, value: object) -> None:
     """`x.fill(value)`."""
+    _check_element(r, value, view=False)
     setitem(r, x, Ellipsis, value)
 
 
@@ -201,7 +213,7 @@ def np_putmask(r: Recorder, a: object, mask: object, values: object) -> None:
     if not shapes.same_shape(r, m.shape, a.shape):
         raise plain_numpy_raises("putmask: mask and data must be the same size")
     m = m if m.dtype is dtypes.bool_ else call(r, "not_equal", m, constant(r, 0, m.dtype))
-    r.write(a, call(r, "where", m, shapes.expand(r, lift(r, operand(r, values), a.dtype), a.shape), a))
+    r.write(a, call(r, "where", m, shapes.expand(r, placed(r, values, a.dtype), a.shape), a))
 
 
 def np_fill_diagonal(r: Recorder, a: object, val: object, wrap: bool = False) -> None:
@@ -211,4 +223,4 @@ def np_fill_diagonal(r: Recorder, a: object, val: object, wrap: bool = False) ->
     if wrap:
         raise Unsupported("np.fill_diagonal(wrap=True)", "assign with index arrays")
     where = r.view("diagonal", a, offset=0, axis1=-2, axis2=-1)
-    r.write(where, shapes.expand(r, lift(r, operand(r, val), a.dtype), where.shape))
+    r.write(where, shapes.expand(r, placed(r, val, a.dtype), where.shape))

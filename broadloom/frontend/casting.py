@@ -13,25 +13,40 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import compress, same_array
-from broadloom.frontend.operands import as_array, call, cast, known_dtype
+from broadloom.frontend.operands import as_array, call, cast, check_numbers, is_sequence, known_dtype
 from broadloom.frontend.shaping import Order, array_of, is_fortran, kept_scalar, order_of
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.symbolic import Expr
 
 # ---- parts of complex numbers, and other readings of the bytes ------------------------------------------------------
 
 
-def np_real(r: Recorder, val: object) -> ArrayHandle:
-    """`numpy.real` and `x.real`: the array itself if it is real, a view of a complex one."""
+def np_real(r: Recorder, val: object) -> object:
+    """`numpy.real`: of a Python number such, else `x.real`."""
+    if isinstance(val, Expr) or (isinstance(val, WeakScalar) and val.kind != "c"):
+        return val
     x = as_array(r, val)
+    return WeakScalar(r.as_scalar(call(r, "real", x)), "f") if isinstance(val, WeakScalar) else real(r, x)
+
+
+def np_imag(r: Recorder, val: object) -> object:
+    """`numpy.imag`: of a Python number such, else `x.imag`."""
+    if isinstance(val, Expr) or (isinstance(val, WeakScalar) and val.kind != "c"):
+        return 0.0 if isinstance(val, WeakScalar) and val.kind == "f" else 0
+    x = as_array(r, val)
+    return WeakScalar(r.as_scalar(call(r, "imag", x)), "f") if isinstance(val, WeakScalar) else imag(r, x)
+
+
+def real(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    """`x.real`: the array itself if it is real, a view of a complex one."""
     if x.dtype.kind != "c":
         return x
     return r.as_scalar(call(r, "real", x)) if x.numpy_scalar else _part(r, x, 0)
 
 
-def np_imag(r: Recorder, val: object) -> ArrayHandle:
-    """`numpy.imag` and `x.imag`: a view of a complex array, read-only zeros for a real one."""
-    x = as_array(r, val)
+def imag(r: Recorder, x: ArrayHandle) -> ArrayHandle:
+    """`x.imag`: a view of a complex array, read-only zeros for a real one."""
     if x.dtype.kind == "c":
         return r.as_scalar(call(r, "imag", x)) if x.numpy_scalar else _part(r, x, 1)
     zeros = r.copy(call(r, "imag", x), "F" if is_fortran(x) else "C")
@@ -126,7 +141,7 @@ def np_array(
     given = isinstance(object, ArrayHandle) and not object.numpy_scalar
     d = x.dtype if dtype is None else known_dtype(dtype)
     if not given:
-        _check_numbers(r, object, d)
+        check_numbers(r, object, d)
         x = r.copy(x) if x.numpy_scalar else x
     if copy is False and (not given or d is not x.dtype):
         raise plain_numpy_raises("unable to avoid copy while creating an array as requested")
@@ -134,19 +149,6 @@ def np_array(
     if result.ndim < ndmin:
         result = shapes.reshape(r, result, (*(1,) * (ndmin - result.ndim), *result.shape))
     return result
-
-
-def _check_numbers(r: Recorder, x: object, d: dtypes.DType) -> None:
-    """Python ints that do not fit the dtype raise in NumPy."""
-    if isinstance(x, (list, tuple)):
-        for item in x:
-            _check_numbers(r, item, d)
-    elif isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
-        try:
-            with np.errstate(all="ignore"):
-                np.array(x, d.numpy)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise plain_numpy_raises(str(error)) from error
 
 
 def np_asarray(
@@ -207,8 +209,8 @@ def method_compress(
 def scalar_type(t: type[np.generic], r: Recorder, x: object = 0, /) -> ArrayHandle:
     """`np.float32(x)` and its kin: a scalar of a number, an array of an array."""
     d = known_dtype(t)
-    if isinstance(x, (int, float, complex)):
-        _check_numbers(r, x, d)
+    if not is_sequence(x):
+        check_numbers(r, x, d)
     a = as_array(r, x)
     if a.dtype.kind == "c" and d.kind != "c":
         raise Unsupported("a complex number converted to a real scalar type", "take its real part first")

@@ -15,7 +15,7 @@ from numpy._core import umath
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.casting import np_imag
+from broadloom.frontend.casting import imag
 from broadloom.frontend.operands import (
     as_array,
     call,
@@ -237,12 +237,12 @@ def np_isneginf(r: Recorder, x: object, out: object = None) -> ArrayHandle:
 
 def np_isreal(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.isreal`."""
-    return apply(r, np.equal, np_imag(r, as_array(r, x)), 0)
+    return apply(r, np.equal, imag(r, as_array(r, x)), 0)
 
 
 def np_iscomplex(r: Recorder, x: object) -> ArrayHandle:
     """`numpy.iscomplex`."""
     a = as_array(r, x)
     if a.dtype.kind == "c":
-        return apply(r, np.not_equal, np_imag(r, a), 0)
+        return apply(r, np.not_equal, imag(r, a), 0)
     return scalar(r, full(r, a.shape, False, dtypes.bool_))

@@ -22,7 +22,7 @@ from broadloom.frontend import shapes
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, range_of
+from broadloom.symbolic import Expr, ge, le, range_of
 
 WEAK_KINDS: dict[str, type] = {"i": int, "f": float, "c": complex}
 
@@ -94,14 +94,18 @@ def operand(r: Recorder, x: object) -> Operand:
 
 
 def constant(r: Recorder, value: object, dtype: DType | None = None) -> ArrayHandle:
-    """A literal; Python ints that do not fit raise in NumPy and are refused here."""
-    try:
-        with np.errstate(all="ignore"):
-            array = np.array(value, dtype=None if dtype is None else dtype.numpy)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise plain_numpy_raises(str(error)) from error
+    """A literal; Python numbers that do not fit raise in NumPy and are refused here."""
+    array = _literal(value, dtype)
     known_dtype(array.dtype)
     return r.constant(array)
+
+
+def _literal(value: object, dtype: DType | None) -> np.ndarray:
+    try:
+        with np.errstate(all="ignore"):
+            return np.array(value, dtype=None if dtype is None else dtype.numpy)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise plain_numpy_raises(str(error)) from error
 
 
 def from_size(r: Recorder, size: Expr | int, dtype: DType = dtypes.int64) -> ArrayHandle:
@@ -128,6 +132,39 @@ def lift(r: Recorder, x: Operand, dtype: DType) -> ArrayHandle:
     if isinstance(x.number, Expr):
         return from_size(r, x.number, dtype)
     return constant(r, x.number, dtype)
+
+
+def placed(r: Recorder, x: object, dtype: DType) -> ArrayHandle:
+    """What NumPy puts into a place of `dtype`: any cast is allowed, but a Python number has to fit."""
+    check_numbers(r, x, dtype)
+    if isinstance(x, (WeakScalar, Expr)):
+        return cast(r, as_array(r, x), dtype)
+    return lift(r, operand(r, x), dtype)
+
+
+def check_numbers(r: Recorder, x: object, dtype: DType) -> None:
+    """Python numbers, alone or in lists, fit `dtype`: NumPy puts them through `int` and `float`, which raise for nan,
+    numbers out of range and complex ones. What this call only knows is guarded."""
+    if not is_symbolic(x):
+        if is_sequence(x) or (isinstance(x, (int, float, complex)) and not isinstance(x, np.generic)):
+            _literal(x, dtype)
+    elif isinstance(x, (list, tuple)):
+        for item in x:
+            check_numbers(r, item, dtype)
+    elif isinstance(x, WeakScalar) and x.kind == "c":
+        if dtype.kind not in "bc":
+            raise plain_numpy_raises("a complex number does not fit a place for real ones")
+    elif dtype.is_integer and isinstance(x, Expr):
+        info = np.iinfo(dtype.numpy)
+        if dtype is not dtypes.int64 and not (shapes.decide(r, ge(x, info.min)) and shapes.decide(r, le(x, info.max))):
+            raise plain_numpy_raises(f"a Python int is out of bounds for {dtype}")
+    elif dtype.is_integer and isinstance(x, WeakScalar) and (x.kind == "f" or dtype is not dtypes.int64):
+        info = np.iinfo(dtype.numpy)
+        fitting = r.number_within(x, info.min, info.max)
+        if fitting is None:
+            raise Unsupported(f"a runtime Python number may not fit {dtype}", "keep it as an array, and use astype")
+        if not fitting:
+            raise plain_numpy_raises(f"a Python number cannot be converted to {dtype}")
 
 
 def cast(r: Recorder, x: ArrayHandle, dtype: DType) -> ArrayHandle:

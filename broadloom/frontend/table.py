@@ -713,8 +713,8 @@ ATTRIBUTES: dict[str, Entry] = {
     for name, run in {
         "T": _method(shaping.np_transpose),
         "mT": _method(shaping.np_matrix_transpose),
-        "real": casting.np_real,
-        "imag": casting.np_imag,
+        "real": casting.real,
+        "imag": casting.imag,
         "shape": queries.np_shape,
         "ndim": queries.np_ndim,
         "size": queries.attribute_size,

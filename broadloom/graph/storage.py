@@ -301,6 +301,10 @@ class Recorder:
         """A symbolic integer as a 0-d int64 value."""
         return self._fresh(self.builder.call("from_size", size=size), SCALAR)
 
+    def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None:
+        """Whether the whole part of a Python number lies within bounds, wherever the recording holds; None: unknown."""
+        return None
+
     # ---- steps --------------------------------------------------------------------------------------------------
 
     def op(self, name: str, *handles: ArrayHandle, **attrs: Any) -> Any:

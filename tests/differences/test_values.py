@@ -211,6 +211,21 @@ def test_floats_out_of_range_become_the_same_integer_everywhere():
     same_bits(compiled(lambda x: x.astype(np.uint32))(x), by_int64)
 
 
+@pytest.mark.difference("A NumPy scalar that is assigned to an element or a slice of integers")
+@pytest.mark.parametrize("place", [0, slice(None)])
+def test_numpy_scalars_in_places_of_integers_are_converted_as_arrays_are(place):
+    def f(x, v):
+        x[place] = v
+        return x
+
+    for v in (np.float64(np.nan), np.float32(300.5), np.int64(300)):
+        by_array = quietly(f, np.zeros(2, np.int8), np.array(v))
+        same_bits(compiled(f)(np.zeros(2, np.int8), v), by_array)
+        with pytest.raises((ValueError, OverflowError)):
+            quietly(f, np.zeros(2, np.int8), v)
+    same_bits(compiled(f)(np.zeros(2, np.uint8), np.int64(300)), quietly(f, np.zeros(2, np.uint8), np.int64(300)))
+
+
 @pytest.mark.difference("Between 0.0 and -0.0, `maximum`, `minimum`")
 def test_extremes_of_zeros_are_zeros(rng):
     x, y = (np.where(rng.random(100) < 0.5, 0.0, -0.0) for _ in "xy")
