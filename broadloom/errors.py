@@ -7,6 +7,9 @@ got, what is allowed, the remedy, and the user's line. Errors that NumPy itself 
 
 from __future__ import annotations
 
+import inspect
+import warnings
+
 from broadloom.records import dataclass
 
 
@@ -24,6 +27,14 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
+
+
+def warn(text: str) -> None:
+    """A warning at the line of the user that called Broadloom."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("broadloom."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 class BroadloomError(Exception):

@@ -8,7 +8,6 @@ cache's key, so a hit runs no pass and generates nothing; a cache that fails in 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -21,7 +20,7 @@ from broadloom import trace
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.emit import emit
 from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
-from broadloom.errors import CacheError
+from broadloom.errors import CacheError, warn
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
@@ -122,7 +121,7 @@ def object_store(folder: Path) -> ObjectCache | None:
     try:
         return ObjectCache(folder)
     except CacheError as error:
-        warnings.warn(f"{error}; compilation goes on without", stacklevel=2)
+        warn(f"{error}; compilation goes on without")
         return None
 
 

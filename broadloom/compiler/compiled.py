@@ -11,10 +11,8 @@ leaves none behind; a function never has more specialisations than its bound, an
 
 from __future__ import annotations
 
-import inspect
 import os
 import traceback
-import warnings
 from types import FunctionType
 from typing import Any
 
@@ -26,7 +24,7 @@ from broadloom.capture.sources import Frame
 from broadloom.compiler.build import Stopwatch, Toolchain, build, object_store
 from broadloom.compiler.refusals import Refusals, kinds_of
 from broadloom.compiler.report import Compile, Journal, Recompile
-from broadloom.errors import Location, OptionsError
+from broadloom.errors import Location, OptionsError, warn
 from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 
@@ -151,7 +149,7 @@ class State(platform.LockOwner):
         last = self.journal.recompiles[-1].reason if self.journal.recompiles else ""
         self.tools.sink.emit(trace.LimitReached(self.journal.name, limit, (last,), _location(self.function)))
         other = ", or dynamic=True" if self.dynamic is not True and ".shape[" in last else ""
-        _warn(
+        warn(
             f"{self.journal.name} has {limit} specialisations, and a call fits none of them ({last}); "
             f"it runs as plain Python; remedy: options={{'max_specialisations': {2 * limit}}}{other}"
         )
@@ -174,15 +172,7 @@ class State(platform.LockOwner):
         )
         if str(record) not in self.warned:
             self.warned.add(str(record))
-            _warn(f"{self.journal.name} runs as plain Python: {record}")
-
-
-def _warn(text: str) -> None:
-    """A warning at the line that called the compiled function."""
-    frame, level = inspect.currentframe(), 1
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("broadloom."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, stacklevel=level)
+            warn(f"{self.journal.name} runs as plain Python: {record}")
 
 
 def _internal(error: Exception, function: FunctionType) -> Break:

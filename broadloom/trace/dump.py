@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import warnings
 from pathlib import Path
+
+from broadloom.errors import warn
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _MOST = 1_000_000
@@ -49,10 +50,9 @@ class DumpSink:
         """Say once that dumps cannot be written."""
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"dumps cannot be written to {str(self.directory)!r}: {error.strerror}; compilation goes on without; "
                 f"remedy: point BROADLOOM_DUMP at a folder that you can write",
-                stacklevel=4,
             )
 
 

@@ -15,11 +15,11 @@ import os
 import sys
 import threading
 import time
-import warnings
 from collections import deque
 from pathlib import Path
 from typing import TypeVar
 
+from broadloom.errors import warn
 from broadloom.trace.events import Event
 
 E = TypeVar("E", bound=Event)
@@ -78,10 +78,9 @@ class Sink:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._unwritable = True
-            warnings.warn(
+            warn(
                 f"events cannot be written to {str(directory)!r}: {error.strerror}; they stay in memory; "
                 f"remedy: point BROADLOOM_TRACE at a folder that you can write",
-                stacklevel=4,
             )
 
     def _descriptor(self, directory: Path) -> int:

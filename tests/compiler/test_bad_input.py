@@ -281,6 +281,19 @@ def test_folder_that_cannot_be_used_costs_one_warning(tmp_path, where):
     assert done.stderr.count("the object cache cannot be used") == 1
 
 
+@pytest.mark.parametrize("variable", ["CACHE_DIR", "DUMP", "TRACE"])
+def test_a_warning_stands_at_the_line_of_the_user(tmp_path, variable):
+    program = tmp_path / "program.py"
+    program.write_text(SMALL)
+    done = run_python(
+        f"import runpy; runpy.run_path({str(program)!r})",
+        **{"BROADLOOM_CACHE_DIR": str(tmp_path / "cache"), f"BROADLOOM_{variable}": "/proc/nowhere"},
+    )
+    (warning,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    line = 3 if variable == "CACHE_DIR" else 4
+    assert warning.startswith(f"{program}:{line}: UserWarning: ")
+
+
 def test_dump_is_read_back(tmp_path):
     done = run_python(SMALL, BROADLOOM_DUMP=str(tmp_path / "dump"), BROADLOOM_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 0
