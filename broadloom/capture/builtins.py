@@ -252,7 +252,7 @@ def _set(frozen: bool) -> Builtin:
     return run
 
 
-def _dict(c: Context, *args: Value, **more: Value) -> Value:
+def _dict(c: Context, /, *args: Value, **more: Value) -> Value:
     return DictValue({**(methods.as_entries(c, args[0]) if args else {}), **more})
 
 
@@ -352,7 +352,7 @@ def _pow(c: Context, a: Value, b: Value, modulus: Value = None) -> Value:
     return operators.binary(c, "**", a, b)
 
 
-def _print(c: Context, *args: Value, **kwargs: Value) -> Value:
+def _print(c: Context, /, *args: Value, **kwargs: Value) -> Value:
     c.refuse(
         Code.SIDE_EFFECT, "print(...)", "compiled code does not print", "print the result outside the compiled function"
     )
@@ -365,7 +365,7 @@ def _id(c: Context, v: Value) -> Value:
 def _pure(function: Callable[..., Any]) -> Builtin:
     """A function without effects, called for real on constants."""
 
-    def run(c: Context, *args: Value, **kwargs: Value) -> Value:
+    def run(c: Context, /, *args: Value, **kwargs: Value) -> Value:
         values = [plain(c, a) for a in args]
         try:
             return inward(function(*values, **{k: plain(c, a) for k, a in kwargs.items()}))
@@ -418,7 +418,7 @@ def _reduce(c: Context, function: Value, values: Value, initial: Value = Marker.
     return total
 
 
-def _partial(c: Context, function: Value, *args: Value, **kwargs: Value) -> Value:
+def _partial(c: Context, function: Value, /, *args: Value, **kwargs: Value) -> Value:
     return PartialValue(function, list(args), dict(kwargs))
 
 
@@ -445,7 +445,7 @@ def _islice(c: Context, values: Value, *bounds: Value) -> Value:
     return IteratorValue(itertools.islice(iterate(c, values), *(plain(c, b) for b in bounds)))
 
 
-def _errstate(c: Context, *args: Value, **kwargs: Value) -> Value:
+def _errstate(c: Context, /, *args: Value, **kwargs: Value) -> Value:
     return ContextValue("errstate")
 
 

@@ -23,7 +23,7 @@ from broadloom.capture.context import MAX_DEPTH, Context
 from broadloom.capture.guards import LengthGuard
 from broadloom.capture.inputs import realise
 from broadloom.capture.mapped import call_gufunc, call_mapped, make_gufunc, make_mapped
-from broadloom.capture.methods import call_method, unknown_call
+from broadloom.capture.methods import call_entry, call_method, unknown_call
 from broadloom.capture.sources import Attribute
 from broadloom.capture.values import (
     DictValue,
@@ -164,7 +164,7 @@ def _call_object(c: Context, v: ObjectValue, x: Any, args: list[Value], kwargs: 
     except TypeError:  # not hashable
         builtin = entry = None
     if builtin is not None:
-        return _call_builtin(c, x, builtin, args, kwargs)
+        return call_entry(c, getattr(x, "__name__", str(x)), builtin, args, kwargs)
     if x is dispatch.call and args:
         return _through_the_door(c, args, kwargs)
     if x is mapped and args:
@@ -184,22 +184,6 @@ def _through_the_door(c: Context, args: list[Value], kwargs: dict[str, Value]) -
     """A function of this package: whatever it is given, its arrays are tensors."""
     with c.tensors():
         return call(c, args[0], args[1:], kwargs)
-
-
-def _call_builtin(c: Context, x: Any, entry: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    try:
-        return entry(c, *args, **kwargs)
-    except TypeError as error:
-        trace = error.__traceback__
-        if trace is not None and trace.tb_next is not None:
-            raise
-        name = getattr(x, "__name__", str(x))
-        c.refuse(
-            Code.UNSUPPORTED_PYTHON,
-            f"{name}(...)",
-            f"these arguments are not followed: {error}",
-            "use the plain form of the call",
-        )
 
 
 def _descriptor(c: Context, x: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

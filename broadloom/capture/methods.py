@@ -52,13 +52,13 @@ def call_method(c: Context, receiver: Value, name: str, args: list[Value], kwarg
     receiver = realise(c, receiver)
     if isinstance(receiver, ArrayHandle):
         return _array_method(c, receiver, name, args, kwargs)
-    dunder = _dunder(c, receiver, name, args)
+    dunder = _dunder(c, receiver, name, args) if not kwargs else Marker.UNBOUND
     if dunder is not Marker.UNBOUND:
         return dunder
     kind = python_type(receiver)
     table = _TABLES.get(kind) if kind is not None else None
     if table is not None and name in table:
-        return table[name](c, receiver, *args, **kwargs)
+        return call_entry(c, f"{describe(receiver)}.{name}", table[name], [receiver, *args], kwargs)
     if isinstance(receiver, Number | Expr):
         receiver = plain(c, receiver)
     if is_constant(receiver):
@@ -72,6 +72,24 @@ def call_method(c: Context, receiver: Value, name: str, args: list[Value], kwarg
     if isinstance(receiver, TupleValue) and name in ("_replace", "_asdict"):
         return _of_named_tuple(c, receiver, name, kwargs)
     unknown_call(c, f"{describe(receiver)}.{name}")
+
+
+def call_entry(
+    c: Context, name: str, entry: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Call what stands in a table for a function of Python; refused where it does not take the arguments."""
+    try:
+        return entry(c, *args, **kwargs)
+    except TypeError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is not None:
+            raise
+        c.refuse(
+            Code.UNSUPPORTED_PYTHON,
+            f"{name}(...)",
+            f"these arguments are not followed: {error}",
+            "use the plain form of the call",
+        )
 
 
 def unknown_call(c: Context, what: str) -> Any:
@@ -90,7 +108,7 @@ def _array_method(c: Context, x: ArrayHandle, name: str, args: list[Value], kwar
     entry = ARRAY_METHODS.get(name)
     if entry is not None:
         return frontend(c, f"array.{name}", entry, [x, *args], kwargs)
-    found = _dunder(c, x, name, args)
+    found = _dunder(c, x, name, args) if not kwargs else Marker.UNBOUND
     if found is not Marker.UNBOUND:
         return found
     if x.tensor and name in TENSOR_METHODS:
@@ -199,22 +217,22 @@ def _of_named_tuple(c: Context, v: TupleValue, name: str, kwargs: dict[str, Valu
 # ---- lists, tuples --------------------------------------------------------------------------------------------------
 
 
-def _append(c: Context, v: ListValue, item: Value) -> None:
+def _append(c: Context, v: ListValue, item: Value, /) -> None:
     check_mutable(c, v, "append")
     v.items.append(item)
 
 
-def _extend(c: Context, v: ListValue, more: Value) -> None:
+def _extend(c: Context, v: ListValue, more: Value, /) -> None:
     check_mutable(c, v, "extend")
     v.items.extend(list(iterate(c, more)))
 
 
-def _insert(c: Context, v: ListValue, at: Value, item: Value) -> None:
+def _insert(c: Context, v: ListValue, at: Value, item: Value, /) -> None:
     check_mutable(c, v, "insert")
     v.items.insert(plain(c, at), item)
 
 
-def _pop(c: Context, v: ListValue, at: Value = -1) -> Value:
+def _pop(c: Context, v: ListValue, at: Value = -1, /) -> Value:
     check_mutable(c, v, "pop")
     try:
         return v.items.pop(plain(c, at))
@@ -222,17 +240,17 @@ def _pop(c: Context, v: ListValue, at: Value = -1) -> Value:
         c.raises("list.pop", f"{type(error).__name__}: {error}")
 
 
-def _clear(c: Context, v: ListValue | DictValue | SetValue) -> None:
+def _clear(c: Context, v: ListValue | DictValue | SetValue, /) -> None:
     check_mutable(c, v, "clear")
     v.items.clear()
 
 
-def _reverse(c: Context, v: ListValue) -> None:
+def _reverse(c: Context, v: ListValue, /) -> None:
     check_mutable(c, v, "reverse")
     v.items.reverse()
 
 
-def _sort(c: Context, v: ListValue, *, key: Value = None, reverse: Value = False) -> None:
+def _sort(c: Context, v: ListValue, /, *, key: Value = None, reverse: Value = False) -> None:
     check_mutable(c, v, "sort")
     v.items[:] = sorted_items(c, v.items, key, reverse)
 
@@ -251,35 +269,35 @@ def sorted_items(c: Context, items: list[Value], key: Value, reverse: Value) -> 
     return [items[i] for i in order]
 
 
-def _remove(c: Context, v: ListValue, item: Value) -> None:
+def _remove(c: Context, v: ListValue, item: Value, /) -> None:
     check_mutable(c, v, "remove")
     del v.items[_index(c, v, item)]
 
 
-def _index(c: Context, v: ListValue | TupleValue, item: Value) -> int:
+def _index(c: Context, v: ListValue | TupleValue, item: Value, /) -> int:
     for i, x in enumerate(v.items):
         if operators.is_equal(c, x, item):
             return i
     c.raises("index", "ValueError: not in the sequence")
 
 
-def _count(c: Context, v: ListValue | TupleValue, item: Value) -> int:
+def _count(c: Context, v: ListValue | TupleValue, item: Value, /) -> int:
     return sum(operators.is_equal(c, x, item) for x in v.items)
 
 
-def _copy_list(c: Context, v: ListValue) -> ListValue:
+def _copy_list(c: Context, v: ListValue, /) -> ListValue:
     return ListValue(list(v.items))
 
 
 # ---- dicts ----------------------------------------------------------------------------------------------------------
 
 
-def _get(c: Context, v: DictValue, key: Value, default: Value = None) -> Value:
+def _get(c: Context, v: DictValue, key: Value, default: Value = None, /) -> Value:
     found = lookup(c, v, key)
     return default if found is Marker.UNBOUND else found
 
 
-def _dict_pop(c: Context, v: DictValue, key: Value, default: Value = Marker.UNBOUND) -> Value:
+def _dict_pop(c: Context, v: DictValue, key: Value, default: Value = Marker.UNBOUND, /) -> Value:
     check_mutable(c, v, "pop")
     found = v.items.pop(constant_key(c, key), default)
     if found is Marker.UNBOUND:
@@ -287,12 +305,12 @@ def _dict_pop(c: Context, v: DictValue, key: Value, default: Value = Marker.UNBO
     return found
 
 
-def _setdefault(c: Context, v: DictValue, key: Value, default: Value = None) -> Value:
+def _setdefault(c: Context, v: DictValue, key: Value, default: Value = None, /) -> Value:
     check_mutable(c, v, "setdefault")
     return v.items.setdefault(constant_key(c, key), default)
 
 
-def _update(c: Context, v: DictValue, *others: Value, **more: Value) -> None:
+def _update(c: Context, v: DictValue, /, *others: Value, **more: Value) -> None:
     check_mutable(c, v, "update")
     for other in others:
         v.items.update(as_entries(c, other))
@@ -310,43 +328,43 @@ def as_entries(c: Context, v: Value) -> dict[Any, Value]:
     return {constant_key(c, k): x for k, x in pairs}
 
 
-def _keys(c: Context, v: DictValue) -> Value:
+def _keys(c: Context, v: DictValue, /) -> Value:
     return TupleValue(list(entries(c, v)))
 
 
-def _values(c: Context, v: DictValue) -> Value:
+def _values(c: Context, v: DictValue, /) -> Value:
     return TupleValue(list(entries(c, v).values()))
 
 
-def _items(c: Context, v: DictValue) -> Value:
+def _items(c: Context, v: DictValue, /) -> Value:
     return TupleValue([TupleValue([k, x]) for k, x in entries(c, v).items()])
 
 
-def _copy_dict(c: Context, v: DictValue) -> DictValue:
+def _copy_dict(c: Context, v: DictValue, /) -> DictValue:
     return DictValue(dict(entries(c, v)))
 
 
 # ---- sets -----------------------------------------------------------------------------------------------------------
 
 
-def _add(c: Context, v: SetValue, item: Value) -> None:
+def _add(c: Context, v: SetValue, item: Value, /) -> None:
     check_mutable(c, v, "add")
     v.items.add(constant_key(c, item))
 
 
-def _discard(c: Context, v: SetValue, item: Value) -> None:
+def _discard(c: Context, v: SetValue, item: Value, /) -> None:
     check_mutable(c, v, "discard")
     v.items.discard(constant_key(c, item))
 
 
-def _set_update(c: Context, v: SetValue, *others: Value) -> None:
+def _set_update(c: Context, v: SetValue, /, *others: Value) -> None:
     check_mutable(c, v, "update")
     for other in others:
         v.items.update(constant_key(c, i) for i in iterate(c, other))
 
 
 def _set_operation(name: str) -> Callable[..., Any]:
-    def run(c: Context, v: SetValue, *others: Value) -> Value:
+    def run(c: Context, v: SetValue, /, *others: Value) -> Value:
         result = getattr(v.items, name)(*({constant_key(c, i) for i in iterate(c, o)} for o in others))
         return SetValue(set(result), v.frozen) if isinstance(result, set | frozenset) else result
 

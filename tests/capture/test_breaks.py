@@ -222,6 +222,21 @@ def unsupported_function(x):
 
 
 @refused(Code.UNSUPPORTED_NUMPY, v)
+def operator_method_with_keywords(x):
+    return x.__add__(x, casting="unsafe")
+
+
+@refused(Code.UNSUPPORTED_PYTHON, v)
+def list_method_with_keywords(x):
+    return [x].append(object=1)
+
+
+@refused(Code.UNSUPPORTED_PYTHON, v)
+def list_method_with_more_arguments(x):
+    return x * [1, 2, 1].index(1, 1)
+
+
+@refused(Code.UNSUPPORTED_NUMPY, v)
 def numpy_raises(x):
     return x + np.zeros(3)
 

@@ -305,6 +305,23 @@ def function_arguments(x, f, g, p):
     return f(x), g(x), p(x), (lambda a, b=3: a * b)(x)
 
 
+def keywords(**given):
+    return given
+
+
+@case(lambda: (vector(),))
+def keywords_of_every_name(x):
+    made = dict([("a", x)], c=x, self=2)
+    made.update(c=x + 1, v=3, args=x, function=4)
+    later = functools.partial(keywords, c=x, function=1, args=2)
+    return made, later(self=x, kwargs=3), keywords(c=1, name=x, receiver=2)
+
+
+@case(lambda: (vector(), 2.5, 3, 1 - 2j))
+def parts_of_python_numbers(x, f, n, z):
+    return np.real(f), np.imag(f), np.real(n), np.imag(n), np.real(z), np.imag(z), x * np.imag(z), np.real(x[0])
+
+
 @case(lambda: (vector(),))
 def closures(x):
     scale = 2.0
