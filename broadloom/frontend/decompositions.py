@@ -16,7 +16,7 @@ from broadloom.frontend import shapes
 from broadloom.frontend.elementwise import np_where
 from broadloom.frontend.indexing import take_along_axis
 from broadloom.frontend.linalg import np_matmul
-from broadloom.frontend.operands import as_array, call, cast, constant, from_size, result_dtype
+from broadloom.frontend.operands import as_array, call, cast, constant, from_size, numpy_since, result_dtype
 from broadloom.frontend.reductions import np_count_nonzero
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.shaping import reversed_along
@@ -229,8 +229,9 @@ def np_eigvalsh(r: Recorder, a: object, UPLO: str = "L") -> ArrayHandle:
 
 
 def _require_complex(r: Recorder, name: str, a: object) -> ArrayHandle:
+    """The matrix, whose eigenvalues NumPy gives as complex numbers: since 2.5 those of any matrix."""
     x = square(r, a)
-    if x.dtype.kind != "c":
+    if x.dtype.kind != "c" and not numpy_since("2.5.0"):
         raise DependsOnData(
             f"np.linalg.{name} of a real matrix: whether the result is real or complex depends on data",
             f"use np.linalg.{name}(x.astype(complex)), or np.linalg.eigh for a symmetric matrix",

@@ -21,6 +21,7 @@ from broadloom.frontend.operands import (
     from_size,
     is_numpy_inexact,
     is_sequence,
+    numpy_since,
     result_dtype,
 )
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
@@ -207,7 +208,7 @@ def np_cov(
 
 def _is_transposed(r: Recorder, m: ArrayHandle) -> bool:
     """Whether `rowvar=False` turns the argument of `numpy.cov`: before NumPy 2.2 not if there is one row."""
-    if np.lib.NumpyVersion(np.__version__) < "2.2.0":
+    if not numpy_since("2.2.0"):
         return m.ndim == 2 and not shapes.same(r, m.shape[0], 1)
     return m.ndim == 2
 

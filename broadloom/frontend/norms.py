@@ -15,8 +15,8 @@ from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.decompositions import largest, np_svdvals
 from broadloom.frontend.elementwise import np_where
-from broadloom.frontend.operands import as_array, call, cast, constant, is_numpy_inexact
-from broadloom.frontend.reductions import np_any, np_max, np_min, np_sum
+from broadloom.frontend.operands import as_array, call, cast, constant, is_numpy_inexact, numpy_since
+from broadloom.frontend.reductions import np_all, np_any, np_max, np_min, np_sum
 from broadloom.frontend.shaping import np_moveaxis
 from broadloom.frontend.solving import square
 from broadloom.frontend.ufuncs import apply, deliver
@@ -130,16 +130,27 @@ def np_cond(r: Recorder, x: object, p: Any = None) -> ArrayHandle:
     a = as_array(r, x)
     if a.ndim >= 2 and any(shapes.same(r, n, 0) for n in a.shape[-2:]):
         raise plain_numpy_raises("cond is not defined on empty arrays")
+    masked = numpy_since("2.5.0") and a.dtype.is_inexact and p in (None, 2, -2, "nuc")
+    finite = np_all(r, apply(r, np.isfinite, a), (-2, -1), keepdims=True) if masked else None
+    # since NumPy 2.5 a matrix that is not finite is no error, but has no condition
+    matrix = a if finite is None else call(r, "where", finite, a, _identity(r, a))
     if p in (None, 2, -2):
-        s = np_svdvals(r, a)
+        s = np_svdvals(r, matrix)
         first, last = (shapes.drop_axes(r, shapes.cut(r, s, -1, k, 1), [-1]) for k in (0, s.shape[-1] - 1))
         ratio = apply(r, np.divide, *((last, first) if p == -2 else (first, last)))
     else:
-        ratio = _product_of_norms(r, a, p)
+        ratio = _product_of_norms(r, matrix, p)
+    if finite is not None:
+        ratio = call(r, "where", shapes.drop_axes(r, finite, [-1, -2]), ratio, constant(r, math.nan, ratio.dtype))
     missing = apply(r, np.isnan, ratio)
     given = np_any(r, apply(r, np.isnan, a), (-2, -1)) if a.dtype.is_inexact else constant(r, False)
     unknown = apply(r, np.logical_and, missing, apply(r, np.logical_not, given))
     return deliver(r, np_where(r, unknown, constant(r, math.inf, ratio.dtype), ratio), None)
+
+
+def _identity(r: Recorder, a: ArrayHandle) -> ArrayHandle:
+    """Ones on the diagonal of a matrix like the last axes of `a`."""
+    return call(r, "eye", rows=a.shape[-2], cols=a.shape[-1], offset=0, dtype=a.dtype)
 
 
 def _product_of_norms(r: Recorder, a: ArrayHandle, p: Any) -> ArrayHandle:
@@ -147,11 +158,13 @@ def _product_of_norms(r: Recorder, a: ArrayHandle, p: Any) -> ArrayHandle:
     matrix = square(r, a)
     wide = dtypes.complex128 if matrix.dtype.kind == "c" else dtypes.float64
     lu, pivots = r.op("lu_factor", cast(r, matrix, wide))
-    eye = call(r, "eye", rows=matrix.shape[-1], cols=matrix.shape[-1], offset=0, dtype=wide)
+    eye = cast(r, _identity(r, matrix), wide)
     inverse = call(r, "lu_solve", lu, pivots, eye)
     diagonal = call(r, "diagonal", lu, offset=0, axis1=-2, axis2=-1)
     zero = call(r, "equal", diagonal, constant(r, 0, wide))
     singular = call(r, "any", zero, axes=(-1,), keepdims=False)
+    if p == "nuc" and numpy_since("2.5.0"):  # it is no error any more that the inverse of a singular matrix has no norm
+        inverse = call(r, "where", shapes.insert_axes(r, singular, singular.ndim, 2), eye, inverse)
     product = apply(r, np.multiply, np_norm(r, a, p, (-2, -1)), np_norm(r, inverse, p, (-2, -1)))
     known = call(r, "where", singular, constant(r, math.nan, product.dtype), product)
     return cast(r, known, matrix.dtype.real)

@@ -10,7 +10,7 @@ What holds: dtypes are resolved by NumPy itself, at capture time, never by a cop
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -242,6 +242,12 @@ def resolve(
     except (TypeError, ValueError) as error:
         raise plain_numpy_raises(f"{u.__name__}: {error}") from error
     return tuple(known_dtype(d) for d in found)
+
+
+@cache
+def numpy_since(version: str) -> bool:
+    """Whether the NumPy at hand is of this version or a later one, where its meaning has changed."""
+    return np.lib.NumpyVersion(np.__version__) >= version
 
 
 def is_numpy_inexact(dtype: DType) -> bool:
