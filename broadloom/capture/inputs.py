@@ -67,7 +67,7 @@ from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Size, Symbol
 from broadloom.tensor import dispatch
-from broadloom.tensor.dispatch import Tensor
+from broadloom.tensor.dispatch import Tensor, Traced
 from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.gufunc import Gufunc, gufunc_of
 from broadloom.transforms.vmap import Vmapped, mapped
@@ -310,6 +310,11 @@ def as_array(c: Context, x: ArrayHandle) -> ArrayHandle:
     return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample)
 
 
+def _traced(c: Context, source: Source, x: Traced) -> Value:
+    what = "a tensor that stands for one of many, in a mapped function that runs in Python"
+    c.refuse(Code.ARRAY_KIND, str(source), what, "nothing: it is mapped all the same")
+
+
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
     return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True, x.packed)
@@ -440,6 +445,7 @@ _LOOKS: dict[type, Callable[[Context, Source, Any], Value]] = {
     types.MethodType: _method,
     functools.partial: _partial,
     Tensor: _tensor,
+    Traced: _traced,
     PackedTensor: _packed,
     Vmapped: _vmapped,
     Gufunc: _gufunc,

@@ -226,3 +226,33 @@ def test_reports_and_breaks_of_mapped_functions_name_the_function(make):
     assert place.function == core.__qualname__
     with pytest.raises(bl.errors.GraphBreakError, match=__file__):
         bl.compile(make(lambda x: "text"), fullgraph=True)(X)
+
+
+def test_compiled_functions_are_mapped_wherever_they_stand(capsys, recwarn):
+    inner = bl.compile(lambda row: np.sin(row).sum() * row)
+    want = np.sin(X[0]).sum(axis=1, keepdims=True) * X[0]
+
+    def in_python(row):
+        print("python")
+        return inner(row)
+
+    for f in (bl.vmap(inner), bl.compile(bl.vmap(inner), fullgraph=True), bl.vmap(in_python)):
+        np.testing.assert_allclose(f(X[0]), want, rtol=1e-12)
+    assert capsys.readouterr().out == "python\n"
+    assert not recwarn.list and not inner.report().breaks and inner.report().skips
+
+
+class Model:
+    def __init__(self):
+        self.weights = np.arange(4.0)
+
+    def one(self, row):
+        return row @ self.weights
+
+    many = bl.vmap(one, in_axes=(None, 0))
+
+
+def test_methods_are_mapped():
+    model = Model()
+    np.testing.assert_array_equal(bl.vmap(model.one)(X[0]), X[0] @ model.weights)
+    np.testing.assert_array_equal(model.many(X[0]), X[0] @ model.weights)
