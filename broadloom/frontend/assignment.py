@@ -103,6 +103,13 @@ def fit(r: Recorder, v: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
     return shapes.expand(r, v, shape)
 
 
+def _no_larger(r: Recorder, v: ArrayHandle, shape: shapes.Shape) -> ArrayHandle:
+    """`v` broadcast to `shape`, as `ufunc.at` does it: it may not have more axes."""
+    if v.ndim > len(shape):
+        raise plain_numpy_raises("array is not broadcastable to correct shape")
+    return shapes.expand(r, v, shape)
+
+
 def _assign_where(r: Recorder, x: ArrayHandle, parts: Sequence[Part], v: ArrayHandle) -> bool:
     """Assignment through one mask of a value that does not depend on how many elements it selects."""
     masks = [p for p in parts if isinstance(p, Mask)]
@@ -149,7 +156,8 @@ def scatter(r: Recorder, x: ArrayHandle, parsed: Parsed, v: ArrayHandle, mode: s
     if 0 in index_shape:
         fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
         return
-    v = fit(r, v, (*rest[:place], *index_shape, *rest[place:]))
+    shape = (*rest[:place], *index_shape, *rest[place:])
+    v = fit(r, v, shape) if mode == "set" else _no_larger(r, v, shape)
     v = shapes.permute(r, v, [*range(place, place + n), *range(place), *range(place + n, v.ndim)])
     axes_from_end = tuple(a - base.ndim for a in axes)
     result = call(r, "scatter", base, v, *indices, axes=axes_from_end, core=base.ndim, mode=mode, index_rank=n)
@@ -173,7 +181,7 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
         parsed = without_masks(r, parsed)
     if all(isinstance(p, BASIC) for p in parsed.parts):
         view = basic_view(r, a, parsed.parts)
-        r.write(view, call(r, "add", view, fit(r, v, view.shape)))
+        r.write(view, call(r, "add", view, _no_larger(r, v, view.shape)))
         return
     scatter(r, a, parsed, v, "add")
 

@@ -14,8 +14,8 @@ import numpy as np
 from broadloom import dtypes
 from broadloom.frontend import shapes
 from broadloom.frontend.elementwise import np_where
+from broadloom.frontend.gufuncs import np_matmul
 from broadloom.frontend.indexing import take_along_axis
-from broadloom.frontend.linalg import np_matmul
 from broadloom.frontend.operands import as_array, call, cast, constant, from_size, numpy_since, result_dtype
 from broadloom.frontend.reductions import np_count_nonzero
 from broadloom.frontend.selection import Selection

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy._core import umath
@@ -71,6 +71,8 @@ def np_choose(r: Recorder, a: object, choices: object, out: object = None, mode:
     if mode not in ("clip", "wrap") or not is_sequence(choices):
         raise Unsupported("np.choose that may raise", "give mode='clip' or use np.where")
     index = as_array(r, a)
+    if not np.can_cast(index.dtype.numpy, np.intp, "safe"):
+        raise plain_numpy_raises(f"cannot cast array data from {index.dtype} to {np.dtype(np.intp)} by the rule 'safe'")
     options = [as_array(r, c) for c in choices]  # type: ignore[attr-defined]
     d = result_dtype(r, *options)
     last = len(options) - 1
@@ -80,7 +82,7 @@ def np_choose(r: Recorder, a: object, choices: object, out: object = None, mode:
     for i in range(last - 1, -1, -1):
         below = apply(r, np.less_equal, index, i) if mode == "clip" else apply(r, np.equal, index, i)
         result = call(r, "where", below, cast(r, options[i], d), result)
-    return deliver(r, result, as_out(out))
+    return deliver(r, r.copy(result, "C"), as_out(out))
 
 
 def np_clip(
@@ -141,8 +143,8 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
             return deliver(r, r.copy(x), target)
         if target is not None:
             raise Unsupported("np.round of integers to tens with out=", "assign the result: out[...] = np.round(x, -1)")
-        tens = np_round(r, cast(r, x, dtypes.float64), decimals)
-        return cast(r, tens, x.dtype)
+        tens = as_array(r, np_round(r, cast(r, x, dtypes.float64), decimals))
+        return deliver(r, r.copy(cast(r, tens, x.dtype), _plain_order(r, x)), None)
     if x.dtype.kind == "c":
         parts = [np_round(r, call(r, part, x), decimals) for part in ("real", "imag")]
         result = r.copy(x)  # NumPy rounds the parts of a copy
@@ -153,7 +155,13 @@ def np_round(r: Recorder, a: object, decimals: int = 0, out: object = None) -> A
     power = 10.0 ** abs(int(decimals))
     first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     factor = constant(r, power, x.dtype)
-    return deliver(r, call(r, second, call(r, "round", call(r, first, x, factor)), factor), target)
+    rounded = call(r, second, call(r, "round", call(r, first, x, factor)), factor)
+    return deliver(r, rounded if target is not None else r.copy(rounded, _plain_order(r, x)), target)
+
+
+def _plain_order(r: Recorder, x: ArrayHandle) -> Literal["C", "F"]:
+    """The order of an array that NumPy makes for results like `x` before it computes: Fortran's for such alone."""
+    return "F" if r.contiguous(x, fortran=True) and not r.contiguous(x) else "C"
 
 
 def np_fix(r: Recorder, x: object, out: object = None) -> ArrayHandle:
@@ -165,6 +173,8 @@ def np_nan_to_num(
     r: Recorder, x: object, copy: bool = True, nan: object = 0.0, posinf: object = None, neginf: object = None
 ) -> ArrayHandle:
     """`numpy.nan_to_num`."""
+    if not copy and (not isinstance(x, ArrayHandle) or x.numpy_scalar):
+        raise plain_numpy_raises("unable to avoid a copy of what is no array")
     a = as_array(r, x)
     result = r.copy(a)  # NumPy fills a copy
     if a.dtype.kind == "c":
@@ -180,9 +190,9 @@ def np_nan_to_num(
         ):
             replaced = call(r, "where", test, lift(r, operand(r, value), a.dtype), replaced)
         r.write(result, shapes.expand(r, replaced, result.shape))
-    if not copy and isinstance(x, ArrayHandle) and not x.numpy_scalar:
+    if not copy and isinstance(x, ArrayHandle):
         r.write(x, result)
-        return x
+        return x if x.ndim else r.as_scalar(x)
     return scalar(r, result)
 
 

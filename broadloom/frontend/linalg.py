@@ -18,8 +18,6 @@ from broadloom.frontend.operands import (
     call,
     cast,
     constant,
-    known_dtype,
-    resolve,
     result_dtype,
 )
 from broadloom.frontend.reductions import np_sum
@@ -37,17 +35,7 @@ def _pair(r: Recorder, a: object, b: object) -> tuple[ArrayHandle, ArrayHandle]:
     return r.promote(x, d), r.promote(y, d)
 
 
-def _of_loop(
-    r: Recorder, u: np.ufunc, a: object, b: object, out: object, dtype: object, casting: str
-) -> tuple[ArrayHandle, ArrayHandle]:
-    """The operands in the dtypes of the loop that a generalised ufunc runs."""
-    x, y, target = as_array(r, a), as_array(r, b), as_out(out)
-    keys = (x.dtype.numpy, y.dtype.numpy, None if target is None else target.dtype.numpy)
-    found = resolve(u, keys, None if dtype is None else (None, None, known_dtype(dtype).numpy), casting)
-    return r.promote(x, found[0]), r.promote(y, found[1])
-
-
-def _contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
+def contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
     """Call a contraction; bools go through integers, as there is no logical product, and bfloat16, which has no
     loop but a dot product that adds up in float32, through float32."""
     if a.dtype is dtypes.bfloat16:
@@ -59,77 +47,16 @@ def _contract(r: Recorder, op: str, a: ArrayHandle, b: ArrayHandle) -> ArrayHand
     return result
 
 
-def np_matmul(
-    r: Recorder,
-    x1: object,
-    x2: object,
-    /,
-    out: object = None,
-    *,
-    casting: str = "same_kind",
-    order: str = "K",
-    dtype: object = None,
-    subok: bool = True,
-) -> ArrayHandle:
-    """`numpy.matmul` and the @ operator."""
-    a, b = _of_loop(r, np.matmul, x1, x2, out, dtype, casting)
-    if a.ndim == 0 or b.ndim == 0:
-        raise plain_numpy_raises("matmul: an input operand does not have enough dimensions")
-    return _finish(r, _product(r, a, b), out, casting)
-
-
-def _product(r: Recorder, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
+def product(r: Recorder, a: ArrayHandle, b: ArrayHandle) -> ArrayHandle:
+    """The product of matrices, or of a matrix and a vector, or of vectors, as `numpy.matmul` takes them."""
     op = {(1, 1): "vecdot", (1, 2): "vecmat", (2, 1): "matvec", (2, 2): "matmul"}[min(a.ndim, 2), min(b.ndim, 2)]
     if op in ("vecdot", "vecmat") and a.dtype.kind == "c":
         a = call(r, "conj", a)  # those two conjugate their first operand, matmul does not
-    return _contract(r, op, a, b)
+    return contract(r, op, a, b)
 
 
 def _finish(r: Recorder, result: ArrayHandle, out: object, casting: str) -> ArrayHandle:
     return deliver(r, result, as_out(out), casting=casting)
-
-
-def gufunc(
-    r: Recorder,
-    op: str,
-    x1: object,
-    x2: object,
-    out: object = None,
-    casting: str = "same_kind",
-    dtype: object = None,
-    **kwargs: Any,
-) -> ArrayHandle:
-    """vecdot, matvec and vecmat: loop dims broadcast, core dims contract."""
-    if kwargs:
-        raise Unsupported(f"np.{op} with {', '.join(kwargs)}", "move the axes yourself")
-    a, b = _of_loop(r, getattr(np, op), x1, x2, out, dtype, casting)
-    least = {"vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}[op]
-    if a.ndim < least[0] or b.ndim < least[1]:
-        raise plain_numpy_raises(f"{op}: an input operand does not have enough dimensions")
-    return _finish(r, _contract(r, op, a, b), out, casting)
-
-
-def np_vecdot(
-    r: Recorder, x1: object, x2: object, /, out: object = None, *, axis: object = -1, **kwargs: Any
-) -> ArrayHandle:
-    """`numpy.vecdot`: the first operand is conjugated."""
-    a, b = as_array(r, x1), as_array(r, x2)
-    if axis != -1:
-        if a.ndim == 0 or b.ndim == 0:
-            raise plain_numpy_raises("vecdot: an input operand does not have enough dimensions")
-        a = shapes.move_axis_last(r, a, shapes.axis_from_end(axis, a.ndim))
-        b = shapes.move_axis_last(r, b, shapes.axis_from_end(axis, b.ndim))
-    return gufunc(r, "vecdot", a, b, out, **kwargs)
-
-
-def np_matvec(r: Recorder, x1: object, x2: object, /, out: object = None, **kwargs: Any) -> ArrayHandle:
-    """`numpy.matvec`."""
-    return gufunc(r, "matvec", x1, x2, out, **kwargs)
-
-
-def np_vecmat(r: Recorder, x1: object, x2: object, /, out: object = None, **kwargs: Any) -> ArrayHandle:
-    """`numpy.vecmat`: the vector is conjugated."""
-    return gufunc(r, "vecmat", x1, x2, out, **kwargs)
 
 
 def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle:
@@ -138,7 +65,7 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
     if x.ndim == 0 or y.ndim == 0:
         result = _scaled(r, x, y)
     elif x.ndim <= 2 and y.ndim <= 2:
-        result = _product(r, x, y)
+        result = product(r, x, y)
     else:
         result = _tensordot(r, x, y, [x.ndim - 1], [max(y.ndim - 2, 0)])
     return _finish(r, result, out, "no")
@@ -168,7 +95,7 @@ def np_vdot(r: Recorder, a: object, b: object, /) -> ArrayHandle:
     """`numpy.vdot`: both flattened, the first conjugated."""
     x, y = _pair(r, a, b)
     flat = [shapes.reshape(r, v, (shapes.count(v.shape),)) for v in (x, y)]
-    return deliver(r, _contract(r, "vecdot", *flat), None)
+    return deliver(r, contract(r, "vecdot", *flat), None)
 
 
 def np_outer(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle:
@@ -206,7 +133,7 @@ def _tensordot(r: Recorder, x: ArrayHandle, y: ArrayHandle, i: Sequence[int], j:
     shape_x, shape_y = tuple(x.shape[a] for a in rest_x), tuple(y.shape[a] for a in rest_y)
     left = shapes.reshape(r, shapes.permute(r, x, [*rest_x, *i]), (shapes.count(shape_x), k))
     right = shapes.reshape(r, shapes.permute(r, y, [*j, *rest_y]), (k, shapes.count(shape_y)))
-    return shapes.reshape(r, _contract(r, "matmul", left, right), (*shape_x, *shape_y))
+    return shapes.reshape(r, contract(r, "matmul", left, right), (*shape_x, *shape_y))
 
 
 def np_kron(r: Recorder, a: object, b: object) -> ArrayHandle:
@@ -308,11 +235,6 @@ def _chain(
 def np_linalg_tensordot(r: Recorder, x1: object, x2: object, /, *, axes: Any = 2) -> ArrayHandle:
     """`numpy.linalg.tensordot`."""
     return np_tensordot(r, x1, x2, axes)
-
-
-def np_linalg_vecdot(r: Recorder, x1: object, x2: object, /, *, axis: object = -1) -> ArrayHandle:
-    """`numpy.linalg.vecdot`."""
-    return np_vecdot(r, x1, x2, axis=axis)
 
 
 def np_linalg_outer(r: Recorder, x1: object, x2: object, /) -> ArrayHandle:

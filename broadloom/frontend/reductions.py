@@ -340,6 +340,8 @@ def _arg_extreme(op: str) -> Callable[..., ArrayHandle]:
     ) -> ArrayHandle:
         x = as_array(r, a)
         target = as_out(out)
+        if target is not None and not np.can_cast(target.dtype.numpy, np.intp, "safe"):
+            raise plain_numpy_raises(f"cannot cast from {target.dtype} to {np.dtype(np.intp)} by the rule 'safe'")
         if axis is None:
             _require_elements(r, x, tuple(range(-x.ndim, 0)), op)
             flat = shapes.reshape(r, x, (shapes.count(x.shape),))
@@ -350,11 +352,11 @@ def _arg_extreme(op: str) -> Callable[..., ArrayHandle]:
             if x.ndim == 0:
                 x = shapes.reshape(r, x, (1,))
                 result = call(r, op, x, axis=shapes.axis_from_end(axis, 1), keepdims=False)
-                return deliver(r, result, target)
+                return deliver(r, result, target, "unsafe")
             where = shapes.axis_from_end(axis, x.ndim)
             _require_elements(r, x, (where,), op)
             result = call(r, op, x, axis=where, keepdims=_truth(keepdims))
-        return deliver(r, result, target)
+        return deliver(r, result, target, "unsafe")
 
     return run
 

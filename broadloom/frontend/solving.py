@@ -14,7 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.frontend import shapes
-from broadloom.frontend.linalg import np_matmul
+from broadloom.frontend.gufuncs import np_matmul
 from broadloom.frontend.operands import as_array, call, cast, result_dtype
 from broadloom.frontend.shaping import np_transpose
 from broadloom.frontend.ufuncs import conjugate_method, deliver, scalar

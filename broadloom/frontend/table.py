@@ -31,6 +31,7 @@ from broadloom.frontend import (
     einsum,
     elementwise,
     fft,
+    gufuncs,
     histograms,
     indexing,
     linalg,
@@ -224,7 +225,7 @@ def _inplace_entry(plain: Callable[..., Any]) -> Callable[..., Any]:
         if plain is operator.pow:
             return ufuncs.power_operator(r, x, y, out=x)
         if plain is operator.matmul:
-            return linalg.np_matmul(r, x, y, out=x)
+            return gufuncs.np_matmul(r, x, y, out=x)
         return ufuncs.ufunc(r, OPERATORS[plain], x, y, out=x)
 
     return run
@@ -234,13 +235,13 @@ def _inplace_entry(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     **{u: _ufunc_entry(u) for u in UFUNCS},
-    np.matmul: linalg.np_matmul,
-    np.vecdot: linalg.np_vecdot,
-    np.matvec: linalg.np_matvec,
-    np.vecmat: linalg.np_vecmat,
+    np.matmul: gufuncs.np_matmul,
+    np.vecdot: gufuncs.np_vecdot,
+    np.matvec: gufuncs.np_matvec,
+    np.vecmat: gufuncs.np_vecmat,
     **{f: _ufunc_entry(u) for f, u in OPERATORS.items()},
     operator.pow: ufuncs.power_operator,
-    operator.matmul: linalg.np_matmul,
+    operator.matmul: gufuncs.np_matmul,
     # reductions and scans
     np.sum: reductions.np_sum,
     np.prod: reductions.np_prod,
@@ -397,10 +398,10 @@ _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.linalg.lstsq: decompositions.np_lstsq,
     np.linalg.matrix_rank: decompositions.np_matrix_rank,
     np.linalg.multi_dot: linalg.np_multi_dot,
-    np.linalg.matmul: linalg.np_matmul,
+    np.linalg.matmul: gufuncs.np_matmul,
     np.linalg.matrix_transpose: shaping.np_matrix_transpose,
     np.linalg.tensordot: linalg.np_linalg_tensordot,
-    np.linalg.vecdot: linalg.np_linalg_vecdot,
+    np.linalg.vecdot: gufuncs.np_linalg_vecdot,
     np.linalg.outer: linalg.np_linalg_outer,
     np.linalg.cross: linalg.np_linalg_cross,
     np.linalg.trace: linalg.np_linalg_trace,
@@ -497,7 +498,7 @@ _REDUCING: tuple[Callable[..., Any], ...] = (
     reductions.np_all,
 )
 
-_SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, linalg.np_matmul, norms.np_norm)
+_SUMS_OF_PRODUCTS = (linalg.np_dot, linalg.np_inner, linalg.np_vdot, gufuncs.np_matmul, norms.np_norm)
 
 # Functions that NumPy lacks: the entry itself is the callable.
 _OWN: tuple[Callable[..., Any], ...] = (

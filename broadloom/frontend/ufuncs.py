@@ -31,6 +31,7 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.symbolic import Size
 
 
 def ufunc(
@@ -64,8 +65,6 @@ def run_ufunc(
     """The protocol, for the loop `compute(recorder, u, operands, dtypes)`."""
     if not u.nin <= len(args) <= u.nargs:
         raise plain_numpy_raises(f"{u.__name__} takes {u.nin} arguments, got {len(args)}")
-    if order not in ("K", "A"):
-        raise Unsupported(f"{u.__name__}(order={order!r}) is not captured", "leave order out, or copy the result")
     outs = _outs(u, args[u.nin :], out)
     operands = tuple(operand(r, x) for x in args[: u.nin])
     loop_dtypes = resolve(
@@ -82,8 +81,10 @@ def run_ufunc(
         results = compute(r, u, lifted, loop_dtypes)
     else:
         results = folded
-    values = results if isinstance(results, tuple) else (results,)
     mask = None if where is True else as_mask(r, where)
+    given = [o.handle for o in operands if o.handle is not None] + [o for o in outs if o is not None]
+    values = _iterated(r, results if isinstance(results, tuple) else (results,), outs, mask, given)
+    values = [in_order(r, v, order) if o is None else v for v, o in zip(values, outs, strict=True)]
     delivered = tuple(deliver_broadcast(r, v, o, mask, casting) for v, o in zip(values, outs, strict=True))
     return delivered if len(delivered) > 1 else delivered[0]
 
@@ -125,12 +126,72 @@ def _signature(u: np.ufunc, dtype: object, signature: object) -> tuple[np.dtype[
     raise Unsupported("a ufunc signature given as text", "give a tuple of dtypes, or dtype=")
 
 
+def _iterated(
+    r: Recorder,
+    values: Sequence[ArrayHandle],
+    outs: Sequence[ArrayHandle | None],
+    mask: ArrayHandle | None,
+    given: Sequence[ArrayHandle],
+) -> list[ArrayHandle]:
+    """The results in the shape of NumPy's one loop, over which operands, outputs and mask broadcast together; an
+    output has to have it."""
+    if len(values) == 1 or all(o is None for o in outs):
+        return list(values)
+    written = [o for o in outs if o is not None]
+    if any(x.storage is y.storage and not _apart(x, y) for k, x in enumerate(written) for y in written[:k]):
+        raise Unsupported("outputs of one call that share memory", "give arrays that are apart")
+    arrays = [*values, *(o for o in outs if o is not None), *(() if mask is None else (mask,))]
+    shape = shapes.broadcast_shapes(r, *(x.shape for x in arrays))
+    for o in outs:
+        if o is not None and not shapes.same_shape(r, o.shape, shape):
+            raise plain_numpy_raises(f"non-broadcastable output operand with shape {o.shape}; the loop has {shape}")
+    return [
+        v if o is not None else r.arrange(shapes.expand(r, v, shape), given) for v, o in zip(values, outs, strict=True)
+    ]
+
+
+def _apart(x: ArrayHandle, y: ArrayHandle) -> bool:
+    """Whether two views of one array are known to have no element in common: where they part, it is by slices."""
+    for p, q in zip(x.views, y.views, strict=False):
+        if p != q:
+            places = ([p.attributes[k] for k in ("starts", "sizes", "steps")] for p in (p, q))
+            return p.op == q.op == "slice" and any(
+                _no_common(*a, *b) for a, b in zip(*(zip(*place, strict=True) for place in places), strict=True)
+            )
+    return False
+
+
+def _no_common(start: Size, size: Size, step: Size, start2: Size, size2: Size, step2: Size) -> bool:
+    """Whether two ranges, start, start + step and so on, have no number in common."""
+    if not (isinstance(start, int) and isinstance(start2, int) and isinstance(step, int) and isinstance(step2, int)):
+        return False
+    if step and step == step2 and (start - start2) % step:
+        return True
+    if not (isinstance(size, int) and isinstance(size2, int)):
+        return False
+    ends = start + (size - 1) * step, start2 + (size2 - 1) * step2
+    return (
+        not (size and size2) or max(start, ends[0]) < min(start2, ends[1]) or max(start2, ends[1]) < min(start, ends[0])
+    )
+
+
 def as_mask(r: Recorder, where: object) -> ArrayHandle:
     """The where= argument, which NumPy casts to bool safely."""
     mask = as_array(r, where)
     if mask.dtype is not dtypes.bool_:
         raise plain_numpy_raises("where= must be boolean")
     return mask
+
+
+def in_order(r: Recorder, value: ArrayHandle, order: str) -> ArrayHandle:
+    """A fresh result in the memory order that `order=` asks for."""
+    if order == "K":
+        return value
+    if order == "A":
+        raise Unsupported("the order 'A' of a ufunc", "say 'C', 'F' or 'K'")
+    if order not in ("C", "F"):
+        raise plain_numpy_raises(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return r.copy(value, "F" if order == "F" else "C")
 
 
 def scalar(r: Recorder, value: ArrayHandle) -> ArrayHandle:
