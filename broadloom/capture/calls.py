@@ -265,7 +265,7 @@ def _call_instance(c: Context, v: InstanceValue, args: list[Value], kwargs: dict
         return call(c, method, [v, *args], kwargs)
     if v.object is not None:
         _check_module(c, *_origin(v.object))
-    module = v.type.__module__
+    module = str(v.type.__module__)
     if module == "numpy" or module.startswith("numpy."):
         c.refuse(
             Code.UNSUPPORTED_NUMPY,
@@ -294,7 +294,7 @@ def _instantiate(c: Context, v: ObjectValue, x: type, args: list[Value], kwargs:
         and not issubclass(x, dict | list | set | int | float | str | np.ndarray)
     )
     if not plain_class:
-        if x.__module__ == "numpy" or x.__module__.startswith("numpy."):
+        if x.__module__ == "numpy" or str(x.__module__).startswith("numpy."):
             c.refuse(
                 Code.UNSUPPORTED_NUMPY, f"{x.__name__}(...)", "this NumPy class is not captured", "make it outside"
             )

@@ -146,7 +146,7 @@ def _look(c: Context, source: Source, x: Any) -> Value:
 
 def compiled_function(x: Any) -> types.FunctionType | None:
     """The function behind an object made by `broadloom.compile`, which is inlined; None for anything else."""
-    if not any(k.__module__.startswith("broadloom.") and k.__name__ == "Compiled" for k in type(x).__mro__):
+    if not any(str(k.__module__).startswith("broadloom.") and k.__name__ == "Compiled" for k in type(x).__mro__):
         return None
     inner = object.__getattribute__(x, "__dict__").get("__wrapped__")
     return inner if isinstance(inner, types.FunctionType) else None

@@ -48,6 +48,11 @@ def accumulator(u: np.ufunc, d: DType) -> DType:
         raise plain_numpy_raises(f"{u.__name__}.reduce: {error}") from error
 
 
+def accumulator_into(d: DType, out: DType) -> DType:
+    """The dtype in which NumPy adds or multiplies where an output is given: it counts in place of the usual one."""
+    return dtypes.promote(d, out)
+
+
 def _truth(keepdims: object) -> bool:
     return keepdims is not NO_VALUE and bool(keepdims)
 
@@ -82,8 +87,8 @@ def reduce_with(
     has_identity = u.identity is not None
     if dtype is not None:
         d = known_dtype(dtype)
-    elif target is not None and op in ("sum", "prod") and target.dtype is not accumulator(u, x.dtype):
-        raise Unsupported(f"{op} accumulating in the dtype of out=", "give dtype= as well")
+    elif target is not None and op in ("sum", "prod"):
+        d = accumulator_into(x.dtype, target.dtype)
     else:
         d = accumulator(u, x.dtype)
     truth = op in ("all", "any")
@@ -106,7 +111,7 @@ def reduce_with(
             result = apply(r, u, result, as_array(r, initial))
         else:
             result = ufunc(r, u, result, lift(r, start, d))
-    return deliver(r, result, target)
+    return deliver(r, result, target, casting="unsafe" if op in ("sum", "prod") else "same_kind")
 
 
 def as_bool(r: Recorder, x: ArrayHandle) -> ArrayHandle:
@@ -218,6 +223,8 @@ def np_mean(
     axes = shapes.axes_from_end(axis, x.ndim)
     computed, final = _mean_dtypes(x.dtype, dtype)
     target = as_out(out)
+    if dtype is None and target is not None:
+        final = computed
     if computed.kind in "bui":
         total = np_sum(r, x, axis, computed, None, keepdims)
         result = apply(r, np.true_divide, total, from_size(r, element_count(r, x, axes)))
@@ -285,6 +292,8 @@ def spread(
     if computed.kind in "bui":
         raise Unsupported(f"np.{op} with an integer dtype=", "leave dtype out or give a float dtype")
     final = final.real if dtype is None else final
+    if dtype is None and out is not None:
+        final = computed.real
     degrees = constant_degrees(op, ddof, correction)
     x = cast(r, x, computed)
     if is_given(mean) or (where is not NO_VALUE and where is not True) or not axes:

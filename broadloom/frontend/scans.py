@@ -13,7 +13,7 @@ from broadloom.frontend import shapes
 from broadloom.frontend.creation import full_like
 from broadloom.frontend.nan_reductions import without_nans
 from broadloom.frontend.operands import as_array, call, known_dtype
-from broadloom.frontend.reductions import accumulator
+from broadloom.frontend.reductions import accumulator, accumulator_into
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -22,9 +22,13 @@ SCANS: dict[np.ufunc, str] = {np.add: "cumsum", np.multiply: "cumprod", np.maxim
 
 
 def _scan(r: Recorder, u: np.ufunc, x: ArrayHandle, axis: int, dtype: object, out: object) -> ArrayHandle:
-    d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
+    target = as_out(out)
+    if dtype is not None:
+        d = known_dtype(dtype)
+    else:
+        d = accumulator(u, x.dtype) if target is None else accumulator_into(x.dtype, target.dtype)
     result = call(r, SCANS[u], r.promote(x, d), axis=axis)
-    return deliver(r, result, as_out(out))
+    return deliver(r, result, target, casting="unsafe")
 
 
 def _cumulative(u: np.ufunc) -> Callable[..., ArrayHandle]:

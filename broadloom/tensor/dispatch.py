@@ -79,9 +79,11 @@ def call(function: Run, /, *args: Any, **kwargs: Any) -> Any:
                 return wrap(result)
     try:
         if not active():
-            if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom."):
-                return _own(function, args, kwargs)
-            return _eager(function, args, kwargs, function in WRITING)
+            return (
+                _own(function, args, kwargs)
+                if is_own(function)
+                else _eager(function, args, kwargs, function in WRITING)
+            )
         name = getattr(function, "__name__", str(function))
         return active()[-1].call(name, function, _entry(function), args, kwargs)
     except Diverted as diverted:
@@ -142,6 +144,11 @@ def _into_one(result: Any, out: Any, args: tuple[Any, ...]) -> Any:
 def _count_write(x: Any) -> None:
     if type(x) is Tensor:
         x._version.count += 1
+
+
+def is_own(function: Run) -> bool:
+    """Whether a function is one of the frontend, which NumPy lacks: it gives tensors for arrays too."""
+    return isinstance(function, types.FunctionType) and str(function.__module__).startswith("broadloom.frontend")
 
 
 def _own(function: Run, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

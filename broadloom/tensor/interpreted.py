@@ -7,7 +7,6 @@ without one runs beneath the interpreter if no argument stands for many. Errors 
 
 from __future__ import annotations
 
-import types
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from broadloom.frontend.table import Entry
 from broadloom.frontend.unsupported import NumpyRaises
 from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.tensor.dispatch import Traced, call, data_of_any, over, traced, with_tensors
+from broadloom.tensor.dispatch import Traced, call, data_of_any, is_own, over, traced, with_tensors
 from broadloom.tensor.operations import GETITEM, SETITEM, Run, run_entry
 from broadloom.tensor.stack import active, outside
 from broadloom.tensor.users import user_location
@@ -47,17 +46,21 @@ class RecordingInterpreter:
     ) -> Any:
         """Runs the entry of a function over the recorder."""
         back: dict[int, Any] = {}  # so that a result that is an argument is that very tensor
+        tensors = is_own(function)  # whether results are tensors
 
         def inward(x: Any) -> Any:
+            nonlocal tensors
             handle = self.lift(x)
             back[id(handle)] = x
+            tensors = tensors or handle.tensor
             return handle
 
         def outward(h: ArrayHandle) -> Any:
             if id(h) in back:
                 return back[id(h)]
-            if h.numpy_scalar:
+            if tensors and h.numpy_scalar:  # what is a scalar of arrays is a tensor without axes of tensors
                 h = self.recorder.adopt(self.recorder.read(h))
+            h.tensor = tensors
             return traced(self, h)
 
         if entry is None:
@@ -113,7 +116,7 @@ def _raise_as_numpy(function: Run, args: Sequence[Any], kwargs: Mapping[str, Any
     def example(x: Any) -> Any:
         return np.zeros(x.shape, x._handle.dtype.numpy) if type(x) is Traced else np.array(data_of_any(x))
 
-    if isinstance(function, types.FunctionType) and function.__module__.startswith("broadloom.frontend"):
+    if is_own(function):
         return
     try:
         with outside(active()[0]), np.errstate(all="ignore"):

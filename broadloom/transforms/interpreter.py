@@ -45,7 +45,7 @@ class Ground(RecordingInterpreter):
             array = x.numpy() if isinstance(x, Tensor) else np.asarray(x)
             value = self.builder.adopt(array)
             handle = self.recorder.adopt(value, writeable=array.flags.writeable)
-            handle.packed = x.dtype if isinstance(x, PackedTensor) else None
+            handle.tensor, handle.packed = isinstance(x, Tensor), x.dtype if isinstance(x, PackedTensor) else None
             known = self._arrays[id(x)] = x, handle, value
         return known[1]
 

@@ -266,6 +266,18 @@ def test_linalg_refused() -> None:
         refused(f, M, b)
 
 
+def test_products_broadcast_to_an_output() -> None:
+    a, v = np.arange(9.0).reshape(3, 3), np.arange(3.0)
+    check(lambda np, v, out: np.matmul(v, v, out=out), v, np.zeros((2, 3)))
+    check(lambda np, a, v, out: np.matmul(a, v, out=out), a, v, np.zeros((2, 3)))
+    check(lambda np, a, out: np.matmul(a, a, out=out), a, np.zeros((2, 3, 3)))
+    check(lambda np, a, v, out: np.vecdot(a, v, out=out), a, v, np.zeros((2, 3)))
+    check(lambda np, a, v, out: np.vecmat(v, a, out=out), a, v, np.zeros((2, 3)))
+    refused(lambda np, a, v, out: np.matmul(a, v, out=out), a[:1], v, np.zeros(3))
+    refused(lambda np, a, out: np.matmul(a, a, out=out), a, np.zeros((3, 1, 3)))
+    refused(lambda np, a, v, out: np.dot(a, v, out=out), a, v, np.zeros((2, 3)))
+
+
 def test_vecdot_out_of_another_shape_is_refused() -> None:
     refused(lambda np, a, v, out: np.vecdot(a, v, out=out), np.arange(9.0).reshape(3, 3), np.ones(3), np.empty(()))
 

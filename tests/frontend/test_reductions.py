@@ -130,6 +130,14 @@ def test_out() -> None:
     check(lambda np, x, out: x.argmax(1, out=out), x, np.zeros(3, np.intp))
     check(lambda np, x, out: np.std(x, 1, out=out), x, np.zeros(3))
     check(lambda np, x, out: np.add.reduce(x, out=out), x, np.zeros(4))
+    half = np.linspace(30, 40, 6, dtype=np.float16).reshape(2, 3)
+    for dtype in (bool, np.uint8, np.int32, np.float16, np.float32, np.complex128):
+        for values in (x, half, x.astype(np.int8), x > 3):
+            for scan, total in (("cumsum", "sum"), ("cumprod", "prod")):
+                check(lambda np, x, out: getattr(np, scan)(x, 1, out=out), values, np.zeros(values.shape, dtype))  # noqa: B023
+                check(lambda np, x, out: getattr(np, total)(x, 1, out=out), values, np.zeros(len(values), dtype))  # noqa: B023
+    check(lambda np, x, out: np.mean(x, 1, out=out), half, np.zeros(2, np.float32))
+    check(lambda np, x, out: np.var(x, 1, out=out), half, np.zeros(2, np.float32))
     for out in (np.zeros(3), np.zeros((2, 4)), np.zeros(())):
         for f in (
             lambda np, x, out: np.sum(x, 0, out=out),

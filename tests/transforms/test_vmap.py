@@ -256,3 +256,95 @@ def test_methods_are_mapped():
     model = Model()
     np.testing.assert_array_equal(bl.vmap(model.one)(X[0]), X[0] @ model.weights)
     np.testing.assert_array_equal(model.many(X[0]), X[0] @ model.weights)
+
+
+@by_road
+def test_results_hold_what_they_held_before_later_writes(vmap):
+    def f(x, y):
+        before, old, column = x.copy(), y.T.copy(), np.broadcast_to(y[0], (2, 4)).copy()
+        np.multiply(x, 2, out=x)
+        y[...] = y[::-1]
+        return before, old, column, x, y
+
+    got, want = (X.copy(), X + 1), (X.copy(), X + 1)
+    results = vmap(f)(*got)
+    loop = [[np.array(r) for r in f(want[0][i], want[1][i])] for i in range(2)]
+    for result, examples in zip(results, zip(*loop, strict=True), strict=True):
+        np.testing.assert_array_equal(result, np.stack(examples))
+    np.testing.assert_array_equal(got, want)
+
+
+@by_road
+def test_arguments_that_get_each_others_elements(vmap):
+    def swap(x, y, z):
+        x[...], y[...], z[...] = y.copy(), z[::-1].copy(), x.copy()
+        return x.sum()
+
+    x, y, z = X.copy(), X + 100, X + 200
+    vmap(swap)(x, y, z)
+    np.testing.assert_array_equal((x, y, z), (X + 100, X[:, ::-1] + 200, X))
+
+
+@by_road
+def test_results_share_memory_with_nothing(vmap):
+    def f(x):
+        y = x + 1
+        return y, y, y.T, x, x
+
+    x = X.copy()
+    results = vmap(f)(x)
+    arrays = [x, *results]
+    for i, a in enumerate(arrays):
+        assert not any(np.shares_memory(a, b) for b in arrays[:i])
+
+
+@by_road
+def test_scalars_of_arrays_are_numpys(vmap):
+    def f(x):
+        total = x.sum()
+        total /= 4  # a new number; in place it could not be one of float64
+        largest = x[np.argmax(x[:, 0])]  # a view, since the index is a number
+        x[1] = 50
+        first = x[0, 0]
+        first += 100
+        return total, largest, first, x, np.all(x) ** 2
+
+    got, want = X.astype(np.int64), X.astype(np.int64)
+    results = vmap(f)(got)
+    loop = [[np.array(r) for r in f(w)] for w in want]
+    for result, examples in zip(results, zip(*loop, strict=True), strict=True):
+        np.testing.assert_array_equal(result, np.stack(examples))
+        assert result.dtype == examples[0].dtype
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("vmap", [eager, dispatched])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda c: np.place(c, c > 1, [7]),
+        lambda c: np.put(c, [0], 7),
+        lambda c: np.put_along_axis(c, np.array([0]), 7, 0),
+        lambda c: c.put([0], 7),
+        lambda c: np.asarray(c).fill(7),
+        lambda c: c.flat.__setitem__(0, 7),
+    ],
+    ids=["place", "put", "put_along_axis", "put method", "asarray", "flat"],
+)
+def test_functions_that_are_no_ops_cannot_write_to_what_examples_share(vmap, write):
+    c = np.arange(4.0)
+
+    def f(x, c):
+        write(c)
+        return x + c
+
+    with pytest.raises((TransformError, ValueError), match=r"write|read-only"):
+        vmap(f, (0, None))(X[0], c)
+    np.testing.assert_array_equal(c, np.arange(4.0))
+
+
+def test_a_function_that_is_of_no_module():
+    scope = {"np": np}
+    exec("def f(x):\n    print(end='')\n    return np.linalg.norm(x)", scope)
+    assert scope["f"].__module__ is None
+    np.testing.assert_allclose(bl.vmap(bl.compile(scope["f"]))(X[0]), np.linalg.norm(X[0], axis=1))
