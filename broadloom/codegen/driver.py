@@ -23,6 +23,8 @@ from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.fft import step as fft
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
+from broadloom.codegen.lanes import choice as beside
+from broadloom.codegen.lanes import step as lanes
 from broadloom.codegen.llvm import (
     Function,
     FunctionBuilder,
@@ -156,7 +158,7 @@ def _build_plan(module: ModuleBuilder, program: Program) -> None:
 
 
 def _is_template(step: Kernel | Extern) -> bool:
-    return isinstance(step, Extern) and step.routine in sorting.ROUTINES
+    return isinstance(step, Extern) and (step.routine in sorting.ROUTINES or step.routine in lanes.ROUTINES)
 
 
 class _Run:
@@ -182,7 +184,9 @@ class _Run:
         known = (*signatures.values(), *(s for _, s in others.values()))
         slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in known]
         self.launches = {n: self._template(s) for n, s in enumerate(program.steps) if _is_template(s)}
-        slots += [len(x.buffers) + len(x.words) + 1 for x in self.launches.values()]
+        self.beside = {n: self._template(x) for n, s in enumerate(program.steps) if (x := beside.other_of(s))}
+        launches = (*self.launches.values(), *self.beside.values())
+        slots += [len(x.buffers) + len(x.words) + 1 for x in launches]
         self.transforms = {
             number: fft.work_of(step, module, self.buffers[step.operands[0].buffer].dtype)
             for number, step in enumerate(program.steps)
@@ -204,9 +208,13 @@ class _Run:
             if isinstance(step, Extern):
                 if number in self.launches:
                     self._launch_template(self.launches[number], step.site)
+                elif number in self.beside:
+                    launch = partial(self._launch_template, self.beside[number], step.site)
+                    call = partial(externs.emit, step, self.bases, self.buffers)
+                    b.if_then(beside.allowed(b, self.indexer, step), launch, call)
                 else:
                     externs.emit(step, self.bases, self.buffers)
-                fallible = step.site >= 0
+                fallible = step.site >= 0 or "memory" in dict(step.attrs)
             else:
                 self._choose(number, step)
                 fallible = bool(self.signatures[number].sites)
@@ -350,6 +358,8 @@ class _Run:
 
     def _template(self, step: Kernel | Extern) -> sorting.Launch:
         assert isinstance(step, Extern)
+        if step.routine in lanes.ROUTINES:
+            return lanes.launch(self.module, step, self.buffers)
         return sorting.launch(self.module, step, self.buffers[step.operands[0].buffer].dtype)
 
     def _launch_template(self, launch: sorting.Launch, site: int) -> None:

@@ -110,7 +110,8 @@ def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
 def _kernel_record(step: Kernel | Extern) -> KernelRecord:
     if isinstance(step, Extern):
         taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
-        return KernelRecord(0, step.name, step.routine, (), _sizes(step.results[0].layout.shape), taken, made)
+        loops = _sizes(step.results[0].layout.shape)
+        return KernelRecord(0, step.name, step.routine, (), loops, taken, made, reason=step.reason)
     found = [a for body in bodies_of(step) for a in accesses(body)]
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")

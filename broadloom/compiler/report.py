@@ -62,11 +62,13 @@ class KernelRecord:
     stores: tuple[str, ...]
     counts: tuple[tuple[str, int], ...] = ()  # evaluations of each op per innermost point
     tables: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()  # entries, and evaluations of each op per entry
+    reason: str = ""  # why this routine and no other
 
     def __str__(self) -> str:
         moved = f"loads {', '.join(self.loads) or 'nothing'}; stores {', '.join(self.stores) or 'nothing'}"
         looked_up = "".join(f"; a table of {n} entries of {'+'.join(op for op, _ in ops)}" for n, ops in self.tables)
-        return f"{self.name}: {'+'.join(self.ops) or self.kind} over {self.loops}; {moved}{looked_up}"
+        why = f"; {self.reason}" if self.reason else ""
+        return f"{self.name}: {'+'.join(self.ops) or self.kind} over {self.loops}; {moved}{looked_up}{why}"
 
 
 @dataclass(frozen=True, slots=True)

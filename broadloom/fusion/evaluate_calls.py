@@ -30,12 +30,48 @@ def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
     if step.routine in ("sort", "argsort", "search"):
         _sorting(step.routine, attrs, *views)
         return None
+    if step.routine in _BESIDE:
+        return _beside(step, attrs, views)
     batch = views[len(step.operands)].shape[:-2]
     for number, index in enumerate(np.ndindex(*batch)):
         bad = _ROUTINES[step.routine](attrs, *(v[index] for v in views))
         if bad and step.site >= 0:
             return number, bad
     return None
+
+
+def _beside(step: Extern, attrs: Mapping[str, Any], views: list[Array]) -> tuple[int, int] | None:
+    """Many small matrices, one after the other."""
+    op, cores = _BESIDE[step.routine]
+    given = {"unit": "unit_diagonal"}
+    chosen = {given.get(k, k): v for k, v in attrs.items() if k in ("lower", "transpose", "unit")}
+    if op == "lu_factor":
+        chosen["check_singular"] = step.site >= 0
+    operands, results = views[: len(step.operands)], views[len(step.operands) :]
+    batch = results[0].shape[: results[0].ndim - cores]
+    for number, index in enumerate(np.ndindex(*batch)):
+        try:
+            found = OPS[op].reference(*(v[index] for v in operands), **chosen)
+        except np.linalg.LinAlgError:
+            if step.site >= 0:
+                return number, 1
+            continue
+        for result, value in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+            result[index] = value
+    return None
+
+
+_BESIDE = {  # the op, and how many core axes its first result has
+    "lanes_solve": ("solve", 2),
+    "lanes_inv": ("inv", 2),
+    "lanes_det": ("det", 0),
+    "lanes_slogdet": ("slogdet", 0),
+    "lanes_cholesky": ("cholesky", 2),
+    "lanes_lu": ("lu_factor", 2),
+    "lanes_lu_solve": ("lu_solve", 2),
+    "lanes_trsm": ("triangular_solve", 2),
+    "lanes_matmul": ("matmul", 2),
+}
 
 
 def _sorting(routine: str, attrs: Mapping[str, Any], *views: Array) -> None:

@@ -18,6 +18,7 @@ from broadloom.graph.ir import Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
+from broadloom.passes.small_matrices import Lanes, choose
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
@@ -130,8 +131,19 @@ def _double(b: GraphBuilder, x: ValueId) -> ValueId:
     return _cast(b, x, dtypes.complex128 if b.type_of(x).dtype.kind == "c" else dtypes.float64)
 
 
-def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
-    a, right = operands
+def _beside(b: GraphBuilder, *operands: ValueId) -> bool:
+    """Whether each loop point has a small matrix of its own, so that the op stays whole: many are done at once, in
+    double precision as NumPy does them. A matrix that all points share is factored once instead."""
+    shapes = [b.type_of(x).shape for x in operands]
+    loop = shapes[-1][:-2]
+    return shapes[0][:-2] == loop and isinstance(choose(product(loop), [n for s in shapes for n in s[-2:]]), Lanes)
+
+
+def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
+    return None if _beside(b, *operands) else _solved(b, *operands)
+
+
+def _solved(b: GraphBuilder, a: ValueId, right: ValueId) -> ValueId:
     lu, pivots = b.call_tuple("lu_factor", _double(b, a), check_singular=True)
     return _cast(b, _call(b, "lu_solve", lu, pivots, _double(b, right)), b.type_of(right).dtype)
 
@@ -142,7 +154,7 @@ def _widened(name: str) -> Decomposition:
     def decomposition(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
         (a,) = operands
         wide = _double(b, a)
-        if wide == a:
+        if wide == a or (name == "cholesky" and _beside(b, a)):
             return None
         results = b.call_tuple(name, wide, **attrs)
         return tuple(_cast(b, x, _NARROW.get(b.type_of(x).dtype, b.type_of(x).dtype)) for x in results)
@@ -150,18 +162,24 @@ def _widened(name: str) -> Decomposition:
     return decomposition
 
 
-def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+def _inv(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
     (a,) = operands
+    if _beside(b, a):
+        return None
     type = b.type_of(a)
     n = type.shape[-2]  # the size that the type rule gives both axes of the result
-    return _solve(b, (a, _call(b, "eye", rows=n, cols=n, offset=0, dtype=type.dtype)), {})
+    return _solved(b, a, _call(b, "eye", rows=n, cols=n, offset=0, dtype=type.dtype))
 
 
-def _slogdet(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands:
+def _slogdet(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
+    return None if _beside(b, *operands) else _sign_and_log(b, *operands)
+
+
+def _sign_and_log(b: GraphBuilder, matrix: ValueId) -> Operands:
     """The sign of the interchanges and of the diagonal of U, and the sum of its logs. As in NumPy, nan counts as
     positive."""
-    dtype = b.type_of(operands[0]).dtype
-    a = _double(b, operands[0])
+    dtype = b.type_of(matrix).dtype
+    a = _double(b, matrix)
     type = b.type_of(a)
     last: dict[str, Any] = {"axes": (-1,), "keepdims": False}
     lu, pivots = b.call_tuple("lu_factor", a)
@@ -181,9 +199,11 @@ def _slogdet(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Oper
     return _cast(b, sign, dtype), _cast(b, _call(b, "where", singular, least, logs), dtype.real)
 
 
-def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId:
+def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
     """As numpy.linalg: the sign times exp of the sum of logs, which neither over- nor underflows on the way."""
-    sign, logs = _slogdet(b, (_double(b, operands[0]),), {})
+    if _beside(b, *operands):
+        return None
+    sign, logs = _sign_and_log(b, _double(b, operands[0]))
     magnitude = _cast(b, _call(b, "exp", logs), b.type_of(sign).dtype)
     return _cast(b, _call(b, "multiply", sign, magnitude), b.type_of(operands[0]).dtype)
 

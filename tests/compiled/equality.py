@@ -48,6 +48,8 @@ def _check(
         pointwise(op, attrs, operands, got[0], expected[0])
     elif op.name == "triangular_solve":
         residual(attrs, operands, got[0])
+    elif op.name == "lu_solve":
+        factored_residual(operands, got[0])
     elif op.name in FACTORS:
         factors(op, attrs, operands[0], got, expected)
     elif op.has(Trait.LINALG):
@@ -262,6 +264,22 @@ def residual(attrs: Mapping[str, Any], operands: Sequence[Array], x: Array) -> N
         matrix = np.swapaxes(matrix, -1, -2)
     left = np.abs(matrix @ x.astype(matrix.dtype) - b)
     wrong = ~(left <= 8 * (n + 1) * eps_of(x.dtype) * (np.abs(matrix) @ np.abs(x) + np.abs(b)))
+    _refuse(wrong, x, left)
+
+
+def factored_residual(operands: Sequence[Array], x: Array) -> None:
+    """As `residual`, for the two triangles of a factorisation and its interchanges."""
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    lu, pivots, b = operands[0].astype(wide), operands[1], operands[2].astype(wide)
+    n, loop = lu.shape[-1], x.shape[:-2]
+    b = np.array(np.broadcast_to(b, x.shape))
+    places = np.broadcast_to(pivots, (*loop, n))
+    for point in np.ndindex(loop):
+        for k in range(n):
+            b[point][[k, places[point][k] - 1]] = b[point][[places[point][k] - 1, k]]
+    lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
+    left = np.abs(lower @ (upper @ x.astype(wide)) - b)
+    wrong = ~(left <= 8 * (n + 1) * eps_of(x.dtype) * (np.abs(lower) @ (np.abs(upper) @ np.abs(x)) + np.abs(b)))
     _refuse(wrong, x, left)
 
 

@@ -112,6 +112,11 @@ def in_place(x: Any) -> Any:
     return x.sum()
 
 
+def small_matrices(x: Any) -> Any:
+    m = x.reshape(-1)[: x.size // 9 * 9].reshape(-1, 3, 3)
+    return np.linalg.det(m), np.linalg.inv(m / 99 + np.eye(3)), np.linalg.solve(m / 99 + np.eye(3), m)
+
+
 def scattered(x: Any, i: Any) -> Any:
     x[i] += 1
     return x[::-1].copy()
@@ -146,6 +151,7 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
     "searchsorted": (lambda x: np.searchsorted(np.sort(x, axis=None), x), "m"),
     "repeat": (lambda x: np.repeat(x, 3, axis=1)[:, 1:], "m"),
     "solve": (lambda x: np.linalg.solve(x @ x.T + 99 * np.eye(len(x)), x), "m"),
+    "small matrices": (small_matrices, "m"),
 }
 TAKING = {"sort", "argsort"}  # their kernels take memory themselves, which Python gives to its own thread alone here
 
@@ -157,7 +163,7 @@ def main(seed: int) -> None:
     warnings.simplefilter("ignore")
     for name in rng.permutation(list(FUNCTIONS))[:9]:
         function, kinds = FUNCTIONS[name]
-        dtype = str(rng.choice(["f8"] if name == "solve" else ["f8", "f4", "i4"]))
+        dtype = str(rng.choice(["f8"] if name in ("solve", "small matrices") else ["f8", "f4", "i4"]))
         dynamic, threads = (None, True)[rng.integers(2)], int(rng.integers(1, 3)) if name not in TAKING else 1
         compiled: Any = bl.compile(function, dynamic=dynamic, options={"num_threads": threads})
         for _ in range(4):

@@ -62,6 +62,21 @@ def test_vectors_of_equal_values_span_the_same_space():
     np.testing.assert_allclose(v[:, :2] @ v[:, :2].T, (3 * np.eye(4) - a) / 2, atol=1e-12)
 
 
+@pytest.mark.difference("Of a matrix that holds nan, the sign that `np.linalg.slogdet` gives")
+def test_nan_is_never_the_largest_pivot():
+    a = np.tile(np.diag([1.0, 2.0, 4.0]), (9, 1, 1))
+    a[5, 1, 0] = np.nan
+
+    def f(a):
+        return np.linalg.solve(a, a[:, :, :1]), np.linalg.det(a), *np.linalg.slogdet(a)
+
+    for run in (f, compiled(f)):
+        x, det, sign, log = run(a)
+        assert np.isnan(x[5]).any() and np.isnan(det[5]) and np.isnan(log[5]) and abs(sign[5]) == 1
+        assert not any(np.isnan(part[[*range(5), *range(6, 9)]]).any() for part in (x, det, sign, log))
+    assert compiled(f)(a)[2][5] == 1
+
+
 @pytest.mark.difference("`np.linalg.lstsq` is computed from the singular values")
 def test_residuals_of_least_squares():
     rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
-"""Lowering of dense linear algebra to LAPACK calls on copies of the operands.
+"""Lowering of dense linear algebra to LAPACK calls on copies of the operands, and of many small matrices to kernels.
 
-The routines work in place, so an operand is first copied into the result's buffer, column-major where the routine
+LAPACK's routines work in place, so an operand is first copied into the result's buffer, column-major where the routine
 asks for it; the matrices of a batch follow each other. A factorisation that fails reports the first bad matrix.
 """
 
@@ -13,8 +13,10 @@ from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.ir import Buffer, Extern, Layout, Region
 from broadloom.fusion.lower import Lowering
+from broadloom.fusion.lowerings import lanes
 from broadloom.fusion.lowerings.contraction import broadcast_batch, matrix_region
 from broadloom.graph.ir import Node, ValueId
+from broadloom.passes.small_matrices import Choice, Either, Lanes
 from broadloom.symbolic import Size, ge
 
 
@@ -54,14 +56,35 @@ def region_of(buffer: Buffer) -> Region:
     return Region(buffer.name, buffer.layout)
 
 
+def _call(
+    state: Lowering,
+    node: Node,
+    routine: str,
+    operands: tuple[Region, ...],
+    results: tuple[Region, ...],
+    choice: Choice,
+    site: int = -1,
+    **attrs: object,
+) -> None:
+    """A call, which is made by a kernel for many small matrices where the sizes that are met allow it."""
+    if isinstance(choice, Either):
+        attrs |= {"lanes": True, "memory": state.site("memory", node)}
+    given = tuple(sorted(attrs.items()))
+    state.call(node, Extern(state.fresh("x"), routine, operands, results, given, site, str(choice)))
+
+
 def lower_lu_factor(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> tuple[TensorBox, TensorBox]:
     factors, pivots = node.types
+    choice = lanes.choice_of(factors.shape, (a,))
+    checked = bool(node.attributes["check_singular"])
+    if isinstance(choice, Lanes):
+        made = lanes.lower_beside(state, node, ids, "lanes_lu", (a,), choice, raises=checked)
+        return made[0], made[1]
     lu = copied(state, a, factors.shape, columns_first(factors.shape), "lu_factor")
     swaps = state.buffer(dtypes.int32, contiguous(pivots.shape))
-    site = state.site("linalg", node) if node.attributes["check_singular"] else -1
+    site = state.site("linalg", node) if checked else -1
     matrix, rows = region_of(lu), region_of(swaps)
-    attrs = (("dtype", a.dtype),)
-    state.call(node, Extern(state.fresh("x"), "getrf", (matrix,), (matrix, rows), attrs, site))
+    _call(state, node, "getrf", (matrix,), (matrix, rows), choice, site, dtype=a.dtype)
     return (
         delivered(state, ids[0], lu, factors.dtype, factors.shape),
         delivered(state, ids[1], swaps, pivots.dtype, pivots.shape),
@@ -85,6 +108,9 @@ def lower_lu_solve(
     state: Lowering, node: Node, ids: Sequence[ValueId], lu: TensorBox, pivots: TensorBox, b: TensorBox
 ) -> TensorBox:
     result = node.types[0]
+    choice = lanes.choice_of(result.shape, (lu, b))
+    if isinstance(choice, Lanes):
+        return lanes.lower_beside(state, node, ids, "lanes_lu_solve", (lu, pivots, b), choice)[0]
     batch = result.shape[:-2]
     matrix = _column_region(state, lu)
     found = state.strided(state.realized(pivots))
@@ -93,8 +119,8 @@ def lower_lu_solve(
     swaps = Region(found[0].name, _broadcast_vector(found[1], batch))
     x = copied(state, b, result.shape, columns_first(result.shape), "lu_solve")
     operands = (Region(matrix.buffer, broadcast_batch(matrix.layout, batch)), swaps)
-    attrs = (("dtype", result.dtype), ("trans", "N"))
-    state.call(node, Extern(state.fresh("x"), "getrs", (*operands, region_of(x)), (region_of(x),), attrs))
+    held = region_of(x)
+    _call(state, node, "getrs", (*operands, held), (held,), choice, dtype=result.dtype, trans="N")
     return delivered(state, ids[0], x, result.dtype, result.shape)
 
 
@@ -111,11 +137,13 @@ def _broadcast_vector(layout: Layout, batch: Sequence[Size]) -> Layout:
 def lower_cholesky(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> TensorBox:
     """The factor of the lower triangle; what lies above the diagonal is cleared where it is read."""
     result = node.types[0]
+    choice = lanes.choice_of(result.shape, (a,))
+    if isinstance(choice, Lanes):
+        return lanes.lower_beside(state, node, ids, "lanes_cholesky", (a,), choice, raises=True)[0]
     factor = copied(state, a, result.shape, contiguous(result.shape), "cholesky")
     site = state.site("linalg", node)
-    attrs = (("dtype", a.dtype), ("lower", True))
     matrix = region_of(factor)
-    state.call(node, Extern(state.fresh("x"), "potrf", (matrix,), (matrix,), attrs, site))
+    _call(state, node, "potrf", (matrix,), (matrix,), choice, site, dtype=a.dtype, lower=True)
     raw = TensorBox.whole(StorageBox(result.dtype, result.shape, None, factor))
 
     def inner(ops: Inlining, index: Index) -> int:
@@ -131,14 +159,29 @@ def lower_triangular_solve(
     state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox, b: TensorBox
 ) -> TensorBox:
     result, attributes = node.types[0], node.attributes
+    choice = lanes.choice_of(result.shape, (a, b))
+    if isinstance(choice, Lanes):
+        attrs = {
+            "lower": attributes["lower"],
+            "transpose": attributes["transpose"],
+            "unit": attributes["unit_diagonal"],
+        }
+        return lanes.lower_beside(state, node, ids, "lanes_trsm", (a, b), choice, **attrs)[0]
     matrix = matrix_region(state, a)
     x = copied(state, b, result.shape, columns_first(result.shape), "triangular_solve")
-    attrs = (
-        ("dtype", result.dtype),
-        ("lower", attributes["lower"]),
-        ("trans", "T" if attributes["transpose"] else "N"),
-        ("unit", attributes["unit_diagonal"]),
+    operand, held = Region(matrix.buffer, broadcast_batch(matrix.layout, result.shape[:-2])), region_of(x)
+    trans = "T" if attributes["transpose"] else "N"
+    unit = attributes["unit_diagonal"]
+    _call(
+        state,
+        node,
+        "trsm",
+        (operand, held),
+        (held,),
+        choice,
+        dtype=result.dtype,
+        lower=attributes["lower"],
+        trans=trans,
+        unit=unit,
     )
-    operand = Region(matrix.buffer, broadcast_batch(matrix.layout, result.shape[:-2]))
-    state.call(node, Extern(state.fresh("x"), "trsm", (operand, region_of(x)), (region_of(x),), attrs))
     return delivered(state, ids[0], x, result.dtype, result.shape)

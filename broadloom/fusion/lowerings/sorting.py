@@ -16,7 +16,7 @@ from broadloom.ops.record import Op
 from broadloom.symbolic import Size
 
 
-def _region(state: Lowering, x: TensorBox) -> Region:
+def strided_region(state: Lowering, x: TensorBox) -> Region:
     """The tensor as it lies in memory, copied where it is no strided view of elements of its dtype."""
     if x.storage.buffer is None and x.storage.shape == x.shape:
         state.realize(x.storage)
@@ -61,7 +61,7 @@ def lower_sort(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
         state.copy_to(x, dense)
         given = Region(dense.name, dense.layout)
     else:
-        given = _region(state, x)
+        given = strided_region(state, x)
     target = state.awaited(ids[0])
     made = target
     if made is None or (axis != -1 and made.layout.strides[axis] != 1):
@@ -86,19 +86,19 @@ def _is_apart(state: Lowering, x: TensorBox, axis: int) -> bool:
 def lower_searchsorted(
     state: Lowering, node: Node, ids: Sequence[ValueId], sorted_: TensorBox, values: TensorBox
 ) -> TensorBox:
-    rows, points = _region(state, sorted_), _region(state, values)
+    rows, points = strided_region(state, sorted_), strided_region(state, values)
     box, made = _result(state, node, ids)
     loop = made.layout.shape
     operands = (
-        Region(rows.buffer, _broadcast(rows.layout, loop, 1)),
-        Region(points.buffer, _broadcast(points.layout, loop, 0)),
+        Region(rows.buffer, broadcast_loop(rows.layout, loop, 1)),
+        Region(points.buffer, broadcast_loop(points.layout, loop, 0)),
     )
     attrs = (("dtype", values.dtype), ("side", node.attributes["side"]))
     state.operations.append(Extern(state.fresh("s"), "search", operands, (made,), attrs))
     return box
 
 
-def _broadcast(layout: Layout, loop: Sequence[Size], core: int) -> Layout:
+def broadcast_loop(layout: Layout, loop: Sequence[Size], core: int) -> Layout:
     """The layout with its loop dims broadcast to `loop`."""
     lead = len(layout.shape) - core
     skipped = len(loop) - lead

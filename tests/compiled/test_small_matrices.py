@@ -1,0 +1,308 @@
+"""Linear algebra on many small matrices, a matrix to a lane: against NumPy, at the edges of blocks, and its errors.
+
+The generated tests take the same kernels at drawn shapes; here stand the numbers of matrices around a block of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.codegen.driver import module_text
+from broadloom.dtypes import float64, from_numpy
+from broadloom.graph.builder import GraphBuilder
+from broadloom.graph.ir import Output, TensorType
+from broadloom.ops.table import OPS
+from broadloom.runtime.target import assembly, host
+from tests.compiled.modules import Module
+from tests.compiled.modules import compiled as compiled_graph
+from tests.fusion.graphs import graph_of, scheduled
+
+Array = np.ndarray[Any, Any]
+LANES = host().lanes(64)
+COUNTS = (1, LANES - 1, LANES, LANES + 1, 100)
+SIZES = (0, 1, 2, 3, 5, 8, 16, 33)
+DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """A determinant may be too large for float32."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+def matrices(rng: np.random.Generator, dtype: Any, *shape: int) -> Array:
+    """Well-conditioned ones, whose rows have to be interchanged."""
+    n = shape[-1]
+    x = rng.standard_normal(shape) + (2 * n + 2) * np.eye(n)[rng.permutation(n)]
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def definite(a: Array) -> Array:
+    n = a.shape[-1]
+    return np.asarray((a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(n)).astype(a.dtype))
+
+
+def rights(rng: np.random.Generator, dtype: Any, *shape: int) -> Array:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def everything(a: Array, s: Array, b: Array) -> tuple[Any, ...]:
+    sign, log = np.linalg.slogdet(a)
+    return np.linalg.solve(a, b), np.linalg.inv(a), np.linalg.det(a), sign, log, np.linalg.cholesky(s)
+
+
+def assert_close(got: Any, want: Any) -> None:
+    for x, y in zip(got, want, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        eps = np.finfo(y.dtype).eps
+        scale = np.abs(y[np.isfinite(y)]).max(initial=0)
+        np.testing.assert_allclose(x, y, rtol=2000 * eps, atol=500 * eps * scale)
+
+
+def chosen(request: pytest.FixtureRequest, rng: np.random.Generator, count: int) -> list[tuple[Any, int, int]]:
+    every = [(d, n, k) for d in DTYPES for n in SIZES for k in COUNTS]
+    return every if request.config.getoption("--full") else [every[i] for i in rng.permutation(len(every))[:count]]
+
+
+def test_as_numpy(request: pytest.FixtureRequest, rng: np.random.Generator) -> None:
+    for dtype, n, count in chosen(request, rng, 8):
+        a, b = matrices(rng, dtype, count, n, n), rights(rng, dtype, count, n, 1 + n % 3)
+        s = definite(a)
+        assert_close(bl.compile(everything, fullgraph=True, dynamic=False)(a, s, b), everything(a, s, b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_module_for_all_sizes(dtype: Any, rng: np.random.Generator) -> None:
+    compiled = bl.compile(everything, fullgraph=True, dynamic=True)
+    for n in SIZES:
+        for count in rng.permutation(COUNTS)[:3]:
+            a, b = matrices(rng, dtype, int(count), n, n), rights(rng, dtype, int(count), n, 3)
+            s = definite(a)
+            assert_close(compiled(a, s, b), everything(a, s, b))
+    assert len(compiled.report().compiles) == 1
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_a_number_of_matrices_known_at_run_time(n: int, rng: np.random.Generator) -> None:
+    compiled = bl.compile(lambda a: (np.linalg.inv(a), np.linalg.det(a)), fullgraph=True)
+    for count in (*COUNTS, 0, 3):
+        a = matrices(rng, np.float64, count, n, n)
+        assert_close(compiled(a), (np.linalg.inv(a), np.linalg.det(a)))
+    assert len(compiled.report().compiles) <= 4
+
+
+def laid_out(x: Array) -> list[Array]:
+    """The same values at several strides."""
+    wide = np.zeros((2 * x.shape[0], *x.shape[1:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)
+    view = wide[::2, ..., ::2, ::3]
+    view[...] = x
+    columns = np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -1, -2)), -1, -2)
+    last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
+    return [x, columns, view, last, np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]]
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(3, np.complex128), (6, np.float32), (11, np.float64)])
+def test_in_any_strides(n: int, dtype: Any, rng: np.random.Generator) -> None:
+    a, b = matrices(rng, dtype, LANES + 3, n, n), rights(rng, dtype, LANES + 3, n, n)
+    want = everything(a, definite(a), b)
+    for dynamic in (False, True):
+        for x, s, y in zip(laid_out(a), laid_out(definite(a)), laid_out(b), strict=True):
+            assert_close(bl.compile(everything, fullgraph=True, dynamic=dynamic)(x, s, y), want)
+
+
+def test_loop_dims_broadcast(rng: np.random.Generator) -> None:
+    a, b = matrices(rng, np.float64, 5, 1, 4, 4), rights(rng, np.float64, 3, 4, 2)
+    compiled = bl.compile(lambda a, b: (np.linalg.solve(a, b), np.linalg.solve(a[0, 0], b)), fullgraph=True)
+    assert_close(compiled(a, b), (np.linalg.solve(a, b), np.linalg.solve(a[0, 0], b)))
+
+
+def routines(compiled: Any) -> list[str]:
+    return [k.kind for k in compiled.report().kernels if k.kind != "kernel"]
+
+
+def test_a_matrix_that_all_share_is_factored_once(rng: np.random.Generator) -> None:
+    a, b = matrices(rng, np.float64, 6, 6), rights(rng, np.float64, 50, 6, 1)
+    compiled = bl.compile(bl.vmap(lambda b, a: np.linalg.solve(a, b), in_axes=(0, None)), fullgraph=True)
+    assert_close((compiled(b, a),), (np.linalg.solve(a, b),))
+    assert routines(compiled) == ["getrf", "lanes_lu_solve"]
+    own = bl.compile(lambda a, b: np.linalg.solve(a, b), fullgraph=True)
+    own(np.broadcast_to(a, (50, 6, 6)).copy(), b)
+    assert routines(own) == ["lanes_solve"]
+
+
+def test_the_report_says_why(rng: np.random.Generator) -> None:
+    f = bl.compile(lambda a: np.linalg.inv(a), fullgraph=True, dynamic=False)
+    f(matrices(rng, np.float64, 50, 6, 6))
+    assert "side by side: 50 matrices with sides up to 6" in str(f.report())
+    f = bl.compile(lambda a: np.linalg.inv(a), fullgraph=True, dynamic=False)
+    f(matrices(rng, np.float64, 50, 40, 40))
+    assert "one by one: a side of 40 is longer than 32" in str(f.report())
+    f = bl.compile(lambda a: np.linalg.inv(a), fullgraph=True, dynamic=True)
+    f(matrices(rng, np.float64, 50, 6, 6))
+    assert "by the sizes of the call" in str(f.report())
+
+
+RAISING: dict[str, Callable[[Array], Any]] = {
+    "solve": lambda a: np.linalg.solve(a, a),
+    "inv": lambda a: np.linalg.inv(a),
+    "cholesky": lambda a: np.linalg.cholesky(a),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.parametrize("name", RAISING)
+def test_the_first_bad_matrix_is_named(name: str, n: int, dynamic: bool, rng: np.random.Generator) -> None:
+    count = 3 * LANES + LANES // 2 + 1
+    f = RAISING[name]
+    a = definite(matrices(rng, np.float64, count, n, n))
+    compiled = bl.compile(f, fullgraph=True, dynamic=dynamic)
+    assert_close((compiled(a),), (f(a),))
+    for bad in (0, 1, LANES, LANES + LANES // 2, count - 1):
+        broken = a.copy()
+        broken[bad] = 0
+        broken[bad + 1 :: 2] = 0
+        with pytest.raises(np.linalg.LinAlgError, match=rf"\(matrix {bad} of the stack"):
+            compiled(broken)
+        with pytest.raises(np.linalg.LinAlgError):
+            f(broken)
+    assert_close((compiled(a),), (f(a),))
+
+
+def test_singular_matrices_have_the_determinant_zero(rng: np.random.Generator) -> None:
+    a = matrices(rng, np.float64, 20, 4, 4)
+    a[[3, 11, 19]] = 1.0
+    compiled = bl.compile(lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), fullgraph=True)
+    got = compiled(a)
+    assert_close(got, (np.linalg.det(a), *np.linalg.slogdet(a)))
+    assert (got[0][[3, 11, 19]] == 0).all() and (got[1][[3, 11, 19]] == 0).all()
+    assert (got[2][[3, 11, 19]] == -np.inf).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("exponent", [-300, -80, 80, 300])
+def test_determinants_beyond_the_range_on_the_way(dtype: Any, exponent: int, rng: np.random.Generator) -> None:
+    """The product over- or underflows; the determinant does not."""
+    a = np.array(matrices(rng, dtype, 20, 6, 6))
+    a[:, :3] *= 10.0**exponent
+    a[:, 3:] /= 10.0**exponent
+    compiled = bl.compile(lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), fullgraph=True)
+    for x, y in zip(compiled(a), (np.linalg.det(a), *np.linalg.slogdet(a)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9)
+
+
+def test_small_numbers_lose_no_digits(rng: np.random.Generator) -> None:
+    a = matrices(rng, np.float64, 20, 4, 4)
+    tiny = a * 2.0**-1030
+    sign, log = bl.compile(lambda a: tuple(np.linalg.slogdet(a)), fullgraph=True)(tiny)
+    back = np.linalg.slogdet(tiny * 2.0**200 * 2.0**830)
+    np.testing.assert_array_equal(sign, back[0])
+    np.testing.assert_allclose(log, back[1] - 4 * 1030 * np.log(2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 9])
+def test_nan_stays_in_its_matrix(n: int, rng: np.random.Generator) -> None:
+    a = definite(matrices(rng, np.float64, 2 * LANES + 3, n, n))
+    want = [f(a) for f in RAISING.values()]
+    bad = a.copy()
+    bad[LANES + 1] = np.nan
+    compiled = bl.compile(lambda a: tuple(f(a) for f in RAISING.values()), fullgraph=True)
+    others = np.arange(len(a)) != LANES + 1
+    for got, expected in zip(compiled(bad), want, strict=True):
+        assert_close((got[others],), (expected[others],))
+        assert np.isnan(got[LANES + 1][np.tril_indices(n)]).all()
+
+
+def run(op: str, *arrays: Array, **attrs: Any) -> tuple[Array, ...]:
+    """One op of the table, compiled."""
+    b = GraphBuilder("f")
+    ids = [b.input(f"x{k}", TensorType(from_numpy(x.dtype), x.shape)) for k, x in enumerate(arrays)]
+    results = b.call_tuple(op, *ids, **attrs)
+    graph = b.finish([Output(r, tuple(range(b.type_of(r).ndim))) for r in results])
+    return Module(graph, (), compiled_graph(graph)).run(arrays)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 20])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pivots_are_those_of_lapack(n: int, dtype: Any, rng: np.random.Generator) -> None:
+    """The first of the largest |re| + |im|, also among equal ones: entries are small integers."""
+    a = rng.integers(-2, 3, (60, n, n)) + 3 * np.eye(n)[rng.permutation(n)] + (1j if np.dtype(dtype).kind == "c" else 0)
+    a = a.astype(dtype)
+    first = np.argmax(np.abs(a[:, :, 0].real) + np.abs(a[:, :, 0].imag), axis=1) + 1
+    lu, pivots = run("lu_factor", a)
+    assert np.array_equal(pivots[:, 0], first)
+    wanted = OPS["lu_factor"].reference(a)
+    same = (pivots == wanted[1]).all(axis=1)
+    assert same.mean() > 0.9  # rounding decides later ties
+    np.testing.assert_allclose(lu[same], wanted[0][same], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [2, 6])
+def test_triangles(n: int, rng: np.random.Generator) -> None:
+    a, b = matrices(rng, np.complex128, 20, n, n), rights(rng, np.complex128, n, 3)
+    for lower in (True, False):
+        for transpose in (True, False):
+            whole = np.tril(a) if lower else np.triu(a)
+            whole[:, range(n), range(n)] += 9
+            (x,) = run("triangular_solve", whole, b, lower=lower, transpose=transpose, unit_diagonal=False)
+            turned = np.swapaxes(whole, -1, -2) if transpose else whole
+            np.testing.assert_allclose(turned @ x, np.broadcast_to(b, x.shape), atol=1e-9)
+
+
+def test_a_zero_pivot_goes_on_where_nobody_asks(rng: np.random.Generator) -> None:
+    a = matrices(rng, np.float64, 20, 3, 3)
+    a[7] = [[0, 1, 2], [0, 0, 3], [0, 0, 4]]
+    got, wanted = run("lu_factor", a), OPS["lu_factor"].reference(a)
+    np.testing.assert_allclose(got[0], wanted[0], rtol=1e-12)
+    assert np.array_equal(got[1], wanted[1])
+
+
+def loop_of(op: str, *shapes: tuple[int, ...], **attrs: Any) -> str:
+    """The assembly of the kernel for one op."""
+    graph = graph_of(lambda b, *x: b.call_tuple(op, *x, **attrs), *shapes, dtype=float64)
+    text = assembly(module_text(scheduled(graph).program, host()))
+    found = re.search(rf"^bl_lanes_{op}_\w+:$(.*?)\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.skipif(not host().triple.startswith("x86_64") or not host().has_fma, reason="reads x86 instructions")
+@pytest.mark.parametrize("n", [4, 12])
+@pytest.mark.parametrize("op", ["solve", "inv", "cholesky"])
+def test_multiply_adds_are_packed(op: str, n: int) -> None:
+    shapes = [(100, n, n)] * (2 if op == "solve" else 1)
+    text = loop_of(op, *shapes)
+    assert re.search(r"vfn?m(add|sub)\d*pd\s", text)
+    assert not re.search(r"vfn?m(add|sub)\d*sd\s", text)
+    assert not re.search(r"v(mul|div|sqrt)sd\s", text)
+    if host().vector_bits == 512:
+        assert re.search(r"vfn?m(add|sub)\d*pd\s.*%zmm", text)
+
+
+@pytest.mark.parametrize("n", [4, 12])
+def test_threads_and_neighbours_change_no_bits(n: int, rng: np.random.Generator) -> None:
+    a = matrices(rng, np.float64, 3000, n, n)
+    b = rights(rng, np.float64, 3000, n, 2)
+    results = []
+    for threads in (1, 2, 3):
+        f = bl.compile(everything, fullgraph=True, dynamic=False, options={"num_threads": threads})
+        results.append([np.asarray(x).tobytes() for x in f(a, definite(a), b)])
+    assert results[0] == results[1] == results[2]
+    f = bl.compile(everything, fullgraph=True, dynamic=False)
+    few = f(a[5:12].copy(), definite(a)[5:12].copy(), b[5:12].copy())
+    many = bl.compile(everything, fullgraph=True, dynamic=False)(a, definite(a), b)
+    for x, y in zip(few, many, strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y)[5:12].tobytes()
+
+
+def test_without_library_calls(rng: np.random.Generator) -> None:
+    a, b = matrices(rng, np.float64, 30, 5, 5), rights(rng, np.float64, 30, 5, 1)
+    compiled = bl.compile(everything, fullgraph=True, dynamic=False, options={"deterministic": True})
+    assert_close(compiled(a, definite(a), b), everything(a, definite(a), b))
