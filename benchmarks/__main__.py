@@ -1,87 +1,43 @@
-"""`python -m benchmarks [--peers] [--only NAME ...] [--budget SECONDS]`: run, show, and keep the numbers.
+"""`python -m benchmarks [--peers] [--only NAME ...] [--memory both] [--document]`: run, show, and keep the numbers.
 
-Results are also written to benchmarks/results/, one JSON file a run.
+Results are written to benchmarks/results/, one JSON file and one picture a run; `--document` makes the run the one that
+docs/performance.md shows.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import platform
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import eager, first_call, mapped, peers, timing
-from benchmarks.targets import FirstCall, Target, targets
-from benchmarks.timing import Time
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks import comparison, document, eager, first_call, limits, mapped, picture, results, tables
+from benchmarks.columns import COLUMNS
+from benchmarks.comparison import Plan
+from benchmarks.processes import MEMORY, ROOT
+from benchmarks.tables import Sheet, show_time
+from benchmarks.targets import FirstCall, targets
+from benchmarks.timing import Effort, Time
+from benchmarks.workloads import BY_NAME, WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
+PEERS = ROOT / ".venv" / "peers"
+EFFORT = Effort()
 
 
-def run_workload(workload: Workload, names: list[str], budget: float) -> dict[str, Time | str]:
-    """The times of one workload by compiler; a text where a compiler cannot take it."""
-    arguments = workload.arguments(1.0)
-    calls, firsts = {}, {}
-    found: dict[str, Time | str] = {}
-    for name in names:
-        function = {**peers.OWN, **peers.OTHERS}[name](workload)
-        try:
-            firsts[name], result = timing.first_call(lambda f=function: f(*arguments))
-        except Exception as error:  # noqa: BLE001  # a peer's failure is a result, whatever it raises
-            found[name] = f"{type(error).__name__}: {error}".splitlines()[0][:80]
-            continue
-        if name == "numpy":
-            expected = result
-        elif not close(result, expected):
-            found[name] = "wrong result"
-            continue
-        calls[name] = lambda f=function: f(*arguments)
-    for name, times in timing.steady(calls, budget).items():
-        found[name] = timing.summary(firsts[name], times)
-    return found
-
-
-def close(result: object, expected: object) -> bool:
-    """Equal enough that the same work was done: one step for integers, float32 rounding for floats."""
-    a, b = np.asarray(result), np.asarray(expected)
-    if a.shape != b.shape:
-        return False
-    if b.dtype.kind in "iub":
-        return int(np.max(np.abs(a.astype(np.int64) - b.astype(np.int64)), initial=0)) <= 1
-    return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.max(np.abs(b), initial=0))))
-
-
-def show_time(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.2f} us"
-    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def show_workloads(console: Console, results: dict[str, dict[str, Time | str]], names: list[str]) -> None:
-    table = Table(title="Median time of a call, and of the first")
-    table.add_column("workload")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("broadloom, first", justify="right", no_wrap=True)
-    table.add_column("x NumPy", justify="right", no_wrap=True)
-    failures = []
-    for workload, row in results.items():
-        shown = [show_time(t.median) if isinstance(t := row[name], Time) else "-" for name in names]
-        failures += [f"{workload}, {name}: {t}" for name, t in row.items() if isinstance(t, str)]
-        own, base = row["broadloom"], row["numpy"]
-        if isinstance(own, Time) and isinstance(base, Time):
-            shown += [show_time(own.first), f"{base.median / own.median:.1f}"]
-        table.add_row(workload, *shown)
+def show(console: Console, sheet: Sheet) -> None:
+    table = Table(title=sheet.title)
+    for index, name in enumerate(sheet.header):
+        left = index == 0 or name in sheet.words
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "what")
+    for row in sheet.rows:
+        table.add_row(*row)
     console.print(table)
-    for failure in failures:
-        console.print(f"not run: {failure}")
 
 
 def show_first_calls(console: Console) -> list[FirstCall]:
@@ -124,56 +80,108 @@ def show_mapped(console: Console, budget: float) -> Mapping[str, Time]:
     return found
 
 
-def show_targets(console: Console, promised: list[Target]) -> None:
-    table = Table(title="Promises")
-    for column, side in (("what", "left"), ("promised", "right"), ("measured", "right"), ("kept", "left")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]  # rich's own names
-    for t in promised:
-        bound = "at least" if t.least else "at most"
-        table.add_row(
-            t.what, f"{bound} {t.allowed:g} {t.unit}", f"{t.measured:.3g} {t.unit}", "yes" if t.holds else "NO"
-        )
-    console.print(table)
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of a run."""
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Times of compiled functions.")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        nargs="?",
+        const=PEERS,
+        metavar="FOLDER",
+        help="compare with the peers of this environment as well (default .venv/peers)",
+    )
+    parser.add_argument("--only", nargs="*", metavar="NAME", help=f"some of: {', '.join(w.name for w in WORKLOADS)}")
+    parser.add_argument("--columns", nargs="*", metavar="NAME", help=f"some of: {', '.join(COLUMNS)}")
+    parser.add_argument("--budget", type=float, default=EFFORT.seconds, help="seconds a cell")
+    parser.add_argument("--rounds", type=int, default=EFFORT.most, help="at most for a workload")
+    parser.add_argument(
+        "--memory",
+        choices=(*MEMORY, "both"),
+        default="fresh",
+        help="large blocks as malloc has them (fresh, the default), or malloc told to keep them (kept)",
+    )
+    parser.add_argument("--threads", type=int, default=2, help="of every column (default 2)")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the rounds (default 0)")
+    parser.add_argument("--document", action="store_true", help="make this run the one in docs/performance.md")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write docs/performance.md anew")
+    options = parser.parse_args(arguments)
+    for what, given, known in (("workload", options.only, BY_NAME), ("column", options.columns, COLUMNS)):
+        unknown = set(given or ()) - set(known)
+        if unknown:
+            parser.error(f"no {what} is named {', '.join(sorted(unknown))}")
+    if options.document and (options.only or options.columns):
+        parser.error("--document is of a run of everything: leave out --only and --columns")
+    return options
+
+
+def planned(options: argparse.Namespace, console: Console) -> Plan:
+    """What to run; says which columns are left out."""
+    wanted = [c for c in COLUMNS.values() if not options.columns or c.name in options.columns or c.name == "numpy"]
+    peers_python = (options.peers or PEERS) / "bin" / "python"
+    columns = [c for c in wanted if not c.peer]
+    if options.peers:
+        there = comparison.installed((c for c in wanted if c.peer), peers_python)
+        columns += there
+        for missing in (c.name for c in wanted if c.peer and c not in there):
+            console.print(f"not installed, left out: {missing}")
+    return Plan(
+        [w for w in WORKLOADS if not options.only or w.name in options.only],
+        columns,
+        Path(sys.executable),
+        peers_python,
+        options.threads,
+        tuple(MEMORY) if options.memory == "both" else (options.memory,),
+        Effort(seconds=options.budget, most=options.rounds, least=min(EFFORT.least, options.rounds)),
+        options.seed,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev bench", description="Times of compiled functions.")
-    parser.add_argument("--peers", action="store_true", help="compare with numba, jax and torch as well")
-    parser.add_argument("--only", nargs="*", metavar="NAME", help=f"some of: {', '.join(w.name for w in WORKLOADS)}")
-    parser.add_argument("--budget", type=float, default=1.0, help="seconds spent on each cell (default 1)")
-    options = parser.parse_args()
-    unknown = set(options.only or ()) - {w.name for w in WORKLOADS}
-    if unknown:
-        parser.error(f"no workload is named {', '.join(sorted(unknown))}")
+    options = parse()
     console = Console()
-    console.width = max(console.width, 120)
-    names = list(peers.OWN)
-    if options.peers:
-        names += [p for p in peers.OTHERS if peers.installed(p)]
-        for missing in (p for p in peers.OTHERS if not peers.installed(p)):
-            console.print(f"not installed, left out: {missing}")
-    results = {}
-    for workload in WORKLOADS:
-        if not options.only or workload.name in options.only:
-            with console.status(workload.what):
-                results[workload.name] = run_workload(workload, names, options.budget)
-    show_workloads(console, results, names)
+    console.width = max(console.width, 170)
+    if options.render:
+        document.write()
+        return
+    chosen = planned(options, console)
+    RESULTS.mkdir(exist_ok=True)
+    with console.status("limits of the machine") as status:
+        reached = limits.measure((1, options.threads) if options.threads > 1 else (1,))
+        run = comparison.compare(chosen, status.update, RESULTS)
+    run.limits = reached
+    for memory in run.cells:
+        show(console, tables.steady(run, memory, spreads=False))
+    first = next(iter(run.cells))
+    for sheet in (tables.first_calls(run, first), tables.peaks(run, first), tables.limits(run)):
+        show(console, sheet)
     first_calls = [] if options.only else show_first_calls(console)
     at_once = {} if options.only else show_eager(console, options.budget / 5)
     by_vmap = {} if options.only else show_mapped(console, options.budget)
-    promised = list(targets(results, first_calls, at_once, by_vmap))
-    show_targets(console, promised)
-    RESULTS.mkdir(exist_ok=True)
+    promised = targets(run.times(), first_calls, at_once, by_vmap)
+    run.promises = [{**dataclasses.asdict(t), "holds": t.holds} for t in promised]
+    run.compile = [dataclasses.asdict(f) for f in first_calls]
+    show(console, document.own_promises(run))
+    for memory in run.cells:
+        show(console, tables.bounds(run, memory))
+        show(console, tables.promises(run, memory))
+    for failure in tables.failures(run):
+        console.print(f"not run: {failure}")
+    keep(run, console, options.document)
+
+
+def keep(run: results.Run, console: Console, as_document: bool) -> None:
+    """Write the run, its picture, and the document where asked for."""
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
-    kept = {
-        w: {n: dataclasses.asdict(t) if isinstance(t, Time) else t for n, t in r.items()} for w, r in results.items()
-    }
-    machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
-    path.write_text(
-        json.dumps({**machine, "workloads": kept, "compile": [dataclasses.asdict(f) for f in first_calls]}, indent=1)
-        + "\n"
-    )
-    console.print(f"kept in {path.relative_to(first_call.ROOT)}")
+    path.write_text(results.to_json(run))
+    kept = [path]
+    if picture.can_draw() and picture.draw(run, next(iter(run.cells)), path.with_suffix(".svg")):
+        kept.append(path.with_suffix(".svg"))
+    if as_document:
+        document.DATA.write_text(results.to_json(run))
+        document.write()
+        kept += [document.DATA, document.TEXT]
+    console.print("kept in " + ", ".join(str(f.relative_to(ROOT)) for f in kept))
 
 
 if __name__ == "__main__":

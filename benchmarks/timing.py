@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,3 +53,73 @@ def steady(calls: Mapping[str, Callable[[], Any]], budget: float) -> dict[str, l
 def summary(first: float, times: list[float]) -> Time:
     """The numbers that are shown."""
     return Time(first, statistics.median(times), min(times))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies, between two of them by a straight line."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A median, and the bounds that a tenth of the values lies below and above."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(quantile(values, 0.5), quantile(values, 0.1), quantile(values, 0.9))
+
+
+def paired(ours: Sequence[float | None], other: Sequence[float | None]) -> Spread | None:
+    """The ratios of two columns, taken within each round that both took part in; None where there is no such round."""
+    ratios = [a / b for a, b in zip(ours, other, strict=True) if a is not None and b is not None]
+    return spread(ratios) if ratios else None
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is measured: seconds spent on a column and workload, and how many rounds at least and at most. A
+    measurement repeats short calls until it lasts `turn` seconds."""
+
+    seconds: float = 0.3
+    least: int = 7
+    most: int = 30
+    turn: float = 4e-3
+
+
+def in_rounds(
+    measure: Callable[[str, int], float], names: Sequence[str], ours: str, effort: Effort, draw: random.Random
+) -> dict[str, list[float | None]]:
+    """Seconds a call of each column, one of each round, None for a round it did not take part in.
+
+    `measure(name, count)` gives the seconds a call, of `count` calls. Each round takes the columns in random
+    order. Ours and the two fastest others are measured in all rounds, the rest until its time is spent, three times at
+    least.
+    """
+    once = {name: measure(name, 1) for name in names}
+    repeats = {name: max(1, min(10_000, int(effort.turn / max(s, 1e-9)))) for name, s in once.items()}
+    leading = {ours, *sorted((n for n in names if n != ours), key=lambda n: once[n])[:2]} & set(names)
+    found: dict[str, list[float | None]] = {name: [] for name in names}
+    spent = dict.fromkeys(names, 0.0)
+    for index in range(effort.most):
+        if index >= effort.least and all(spent[name] >= effort.seconds for name in leading):
+            break
+        for name in draw.sample(sorted(names), len(names)):
+            if name in leading or index < 3 or spent[name] < effort.seconds:
+                seconds = measure(name, repeats[name])
+                spent[name] += seconds * repeats[name]
+                found[name].append(seconds)
+            else:
+                found[name].append(None)
+    return found

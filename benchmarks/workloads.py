@@ -1,8 +1,9 @@
-"""The workloads: array programs as a user would write them.
+"""The workloads: array programs as a user would write them, each written once over an array namespace.
 
 What goes in: an array namespace, NumPy's or one like it. What comes out: the function, and arguments of a given
-fraction of the full size. What holds: the functions are the same for every compiler; arguments come from a fixed
-seed.
+fraction of the full size. What holds: the functions are the same for every column of the comparison; arguments come
+from a fixed seed. Two columns have more to say and say it beside: loops by hand (`loops.py`, numba) and what a library
+ships as one function (`arrays_torch.py`, LIBRARY).
 """
 
 from __future__ import annotations
@@ -14,19 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from examples import black_scholes, image_pipeline
+from examples import black_scholes as example_prices
+from examples import image_pipeline
 
 Function = Callable[..., Any]
+Arrays = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`make(namespace)` gives the function, `arguments(scale)` its arguments; scale 1 is the size that is timed."""
+    """`make(namespace)` gives the function, `arguments(scale)` its arguments; scale 1 is the size that is timed.
+
+    `line` is its name in the list of promises, empty for those nothing is promised of. A function with `steps` maps a
+    state to the next one and is run that often in a call. `bound` is what limits it: "memory" where its arguments and
+    results have to come through memory, else empty. `flops` are multiplications and additions at scale 1, where they
+    are all that counts. `numpy_only` functions are written with NumPy itself and have no other namespace.
+    """
 
     name: str
     what: str
     make: Callable[[Any], Function]
-    arguments: Callable[[float], tuple[np.ndarray, ...]]
+    arguments: Callable[[float], Arrays]
+    line: str = ""
+    steps: int = 1
+    bound: str = ""
+    flops: float = 0.0
+    numpy_only: bool = False
 
 
 def _rng() -> np.random.Generator:
@@ -119,6 +133,94 @@ def heat(xp: Any) -> Function:
     return heat
 
 
+def heat_step(xp: Any) -> Function:
+    def heat_step(u):
+        inner = u[1:-1, 1:-1]
+        around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+        return xp.pad(inner + 0.2 * (around - 4.0 * inner), ((1, 1), (1, 1)))
+
+    return heat_step
+
+
+def black_scholes(xp: Any) -> Function:
+    def black_scholes(spot, strike, years, volatility):
+        spread = volatility * xp.sqrt(years)
+        d1 = (xp.log(spot / strike) + (0.02 + 0.5 * volatility * volatility) * years) / spread
+        d2 = d1 - spread
+        discounted = strike * xp.exp(-0.02 * years)
+        below1, below2 = 0.5 * (1.0 + xp.erf(d1 * 0.5**0.5)), 0.5 * (1.0 + xp.erf(d2 * 0.5**0.5))
+        call = spot * below1 - discounted * below2
+        return call, discounted * (1.0 - below2) - spot * (1.0 - below1)
+
+    return black_scholes
+
+
+def softmax_columns(xp: Any) -> Function:
+    def softmax_columns(x):
+        shifted = xp.exp(x - xp.max(x, axis=0, keepdims=True))
+        return shifted / xp.sum(shifted, axis=0, keepdims=True)
+
+    return softmax_columns
+
+
+def solve(xp: Any) -> Function:
+    def solve(a, b):
+        return xp.linalg.solve(a, b[..., None])[..., 0]
+
+    return solve
+
+
+def cholesky(xp: Any) -> Function:
+    def cholesky(a):
+        return xp.linalg.cholesky(a)
+
+    return cholesky
+
+
+def tone_blur(xp: Any) -> Function:
+    def tone_blur(photo):
+        toned = xp.minimum(xp.astype(photo, xp.float32) * (1.15 / 255), 1.0) ** 0.8
+        padded = xp.pad(toned, ((1, 1), (1, 1), (0, 0)), mode="edge")
+        rows = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+        blurred = (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 4
+        return xp.astype(blurred * 255 + 0.5, xp.uint8)
+
+    return tone_blur
+
+
+def n_body(xp: Any) -> Function:
+    def n_body(position, velocity, mass):
+        apart = position[None, :, :] - position[:, None, :]
+        square = xp.sum(apart * apart, axis=-1) + 1e-3
+        pull = mass / (square * xp.sqrt(square))
+        moved = velocity + 0.001 * xp.sum(apart * pull[:, :, None], axis=1)
+        return position + 0.001 * moved, moved
+
+    return n_body
+
+
+def scaled_copy(xp: Any) -> Function:
+    def scaled_copy(x):
+        return x * 0.5
+
+    return scaled_copy
+
+
+def product(xp: Any) -> Function:
+    def product(a, b):
+        return a @ b
+
+    return product
+
+
+def dense_gelu(xp: Any) -> Function:
+    def dense_gelu(x, weight, bias):
+        h = x @ weight + bias
+        return 0.5 * h * (1.0 + xp.tanh(0.7978845608 * (h + 0.044715 * h * h * h)))
+
+    return dense_gelu
+
+
 def fft(xp: Any) -> Function:
     def fft(x):
         return xp.fft.fft(x)
@@ -133,48 +235,168 @@ def spectra(xp: Any) -> Function:
     return spectra
 
 
-def photograph(scale: float) -> tuple[np.ndarray, ...]:
+def photograph(scale: float) -> Arrays:
     return (_rng().integers(0, 256, (_size(1080, scale), _size(1920, scale), 3), dtype=np.uint8),)
 
 
-def shipped_photograph(name: str, scale: float) -> tuple[np.ndarray, ...]:
+def shipped_photograph(name: str, scale: float) -> Arrays:
     (photo,) = (p for n, p in image_pipeline.photographs().items() if n == name)
     return (photo[: _size(photo.shape[0], scale)],)
 
 
+def systems(scale: float) -> Arrays:
+    """Well-conditioned 8x8 systems."""
+    a = _normal(_size(10_000, scale), 8, 9)
+    return a[..., :8] + 8 * np.eye(8, dtype=np.float32), a[..., 8].copy()
+
+
+def definite(scale: float) -> Arrays:
+    """Symmetric positive definite 8x8 matrices."""
+    a = _normal(_size(10_000, scale), 8, 8)
+    return (a @ a.swapaxes(-1, -2) + np.eye(8, dtype=np.float32),)
+
+
+def bodies(scale: float) -> Arrays:
+    n = _size(1000, scale)
+    values = _normal(n, 7, dtype=np.float64)
+    return values[:, :3].copy(), values[:, 3:6].copy(), np.abs(values[:, 6])
+
+
+def square(n: int, scale: float) -> Arrays:
+    m = min(n, _size(n, scale))
+    values = _normal(2, m, m)
+    return values[0], values[1]
+
+
+def batched(scale: float) -> Arrays:
+    n = _size(512, scale)
+    return _normal(n, 32, 64), _normal(n, 64, 128)
+
+
+def matrix_vector(scale: float) -> Arrays:
+    n = _size(8192, scale)
+    return _normal(n, 8192), _normal(8192)
+
+
+def dense(scale: float) -> Arrays:
+    n = _size(1024, scale)
+    return _normal(n, n), _normal(n, n) / np.float32(n**0.5), _normal(n)
+
+
 WORKLOADS: tuple[Workload, ...] = (
-    Workload("tiny", "sin(x)*y + x, 10 elements", tiny, lambda s: (_normal(10), _normal(10))),
-    Workload("gelu-small", "tanh-gelu, 1e4 float32", gelu, lambda s: (_normal(_size(10_000, s)),)),
-    Workload("gelu", "tanh-gelu, 1e7 float32", gelu, lambda s: (_normal(_size(10_000_000, s)),)),
+    Workload("tiny", "sin(x)*y + x, 10 elements", tiny, lambda s: (_normal(10), _normal(10)), line="W12"),
+    Workload("gelu-small", "tanh-gelu, 1e4 float32", gelu, lambda s: (_normal(_size(10_000, s)),), line="W1a"),
+    Workload("gelu", "tanh-gelu, 1e7 float32", gelu, lambda s: (_normal(_size(10_000_000, s)),), line="W1b"),
     Workload(
         "black-scholes",
         "calls and puts of 1e6 options, float64",
-        lambda xp: black_scholes.price,
-        lambda s: black_scholes.options(_size(1_000_000, s)),
+        black_scholes,
+        lambda s: example_prices.options(_size(1_000_000, s)),
+        line="W2",
     ),
+    Workload(
+        "softmax",
+        "softmax over the last axis, 4096x1024",
+        softmax,
+        lambda s: (_normal(_size(4096, s), 1024),),
+        line="W3a",
+    ),
+    Workload(
+        "softmax-columns",
+        "softmax over the first axis, 4096x1024",
+        softmax_columns,
+        lambda s: (_normal(_size(4096, s), 1024),),
+        line="W3b",
+    ),
+    Workload(
+        "layer-norm",
+        "residual and layer norm, 8192x768",
+        layer_norm,
+        lambda s: (_normal(_size(8192, s), 768), _normal(_size(8192, s), 768), _normal(768), _normal(768)),
+        line="W4",
+        bound="memory",
+    ),
+    Workload(
+        "logsumexp", "logsumexp of 1e7 to a scalar", logsumexp, lambda s: (_normal(_size(10_000_000, s)),), line="W5a"
+    ),
+    Workload(
+        "variance",
+        "variance of 1e7 to a scalar",
+        variance,
+        lambda s: (_normal(_size(10_000_000, s)),),
+        line="W5b",
+        bound="memory",
+    ),
+    Workload(
+        "kernel-sums",
+        "row sums of exp(-d2/2), n=2000, d=3",
+        kernel_sums,
+        lambda s: (_normal(_size(2000, s), 3),),
+        line="W6",
+    ),
+    Workload(
+        "heat-steps",
+        "five-point stencil, 2048x2048, 50 steps",
+        heat_step,
+        lambda s: (_normal(_size(2048, s), _size(2048, s)),),
+        line="W7",
+        steps=50,
+    ),
+    Workload("solve", "10000 systems of 8x8", solve, systems, line="W11b"),
+    Workload("cholesky", "10000 Cholesky factors of 8x8", cholesky, definite, line="W11c"),
+    Workload(
+        "tone-blur", "1080x1920x3 uint8: brightness, gamma, 3x3 blur, to uint8", tone_blur, photograph, line="W13"
+    ),
+    Workload("n-body", "1000 bodies, float64, one step", n_body, bodies, line="W14"),
+    Workload(
+        "cumsum",
+        "cumulative sum of 1e7",
+        cumulative_sum,
+        lambda s: (_normal(_size(10_000_000, s)),),
+        line="W15a",
+        bound="memory",
+    ),
+    Workload(
+        "scaled-copy",
+        "x * 0.5 on 256 MB",
+        scaled_copy,
+        lambda s: (_normal(_size(1 << 26, s)),),
+        line="copy",
+        bound="memory",
+    ),
+    *(
+        Workload(
+            f"matmul-{n}", f"{n}x{n} times {n}x{n}", product, partial(square, n), line=f"matmul {n}", flops=2.0 * n**3
+        )
+        for n in (64, 1024, 2048)
+    ),
+    Workload(
+        "matmul-batched",
+        "512 times 32x64 by 64x128",
+        product,
+        batched,
+        line="matmul batched",
+        flops=2.0 * 512 * 32 * 128 * 64,
+    ),
+    Workload("matrix-vector", "8192x8192 times a vector", product, matrix_vector, line="matrix-vector", bound="memory"),
+    Workload("dense-gelu", "gelu of x @ w + b, 1024", dense_gelu, dense, line="dense gelu", flops=2.0 * 1024**3),
     *(
         Workload(
             f"image-{name}",
             "scikit-learn's photograph: tone, blur, sharpen",
             lambda xp: image_pipeline.enhance,
             partial(shipped_photograph, name),
+            numpy_only=True,
         )
         for name in ("china", "flower")
     ),
-    Workload("image", "1080x1920x3 uint8: tone, blur, sharpen", lambda xp: image_pipeline.enhance, photograph),
-    Workload("softmax", "softmax over the last axis, 4096x1024", softmax, lambda s: (_normal(_size(4096, s), 1024),)),
     Workload(
-        "layer-norm",
-        "residual and layer norm, 8192x768",
-        layer_norm,
-        lambda s: (_normal(_size(8192, s), 768), _normal(_size(8192, s), 768), _normal(768), _normal(768)),
+        "image",
+        "1080x1920x3 uint8: tone, blur, sharpen",
+        lambda xp: image_pipeline.enhance,
+        photograph,
+        numpy_only=True,
     ),
-    Workload("logsumexp", "logsumexp of 1e7 to a scalar", logsumexp, lambda s: (_normal(_size(10_000_000, s)),)),
-    Workload("variance", "variance of 1e7 to a scalar", variance, lambda s: (_normal(_size(10_000_000, s)),)),
-    Workload(
-        "kernel-sums", "row sums of exp(-d2/2), n=2000, d=3", kernel_sums, lambda s: (_normal(_size(2000, s), 3),)
-    ),
-    Workload("cumsum", "cumulative sum of 1e7", cumulative_sum, lambda s: (_normal(_size(10_000_000, s)),)),
     Workload(
         "heat", "five-point stencil, one step, 2048x2048", heat, lambda s: (_normal(_size(2048, s), _size(2048, s)),)
     ),
@@ -190,3 +412,4 @@ WORKLOADS: tuple[Workload, ...] = (
         lambda s: (_normal(_size(1000, s), 1024, dtype=np.float64),),
     ),
 )
+BY_NAME = {w.name: w for w in WORKLOADS}

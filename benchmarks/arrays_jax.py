@@ -1,0 +1,47 @@
+"""The array namespace of JAX. Only the process of its column imports it."""
+
+from __future__ import annotations
+
+from jax.numpy import (
+    abs,  # NumPy's names
+    astype,
+    cumsum,
+    exp,
+    fft,
+    float32,
+    linalg,
+    log,
+    max,
+    mean,
+    minimum,
+    pad,
+    sin,
+    sqrt,
+    sum,
+    tanh,
+    uint8,
+    var,
+)
+from jax.scipy.special import erf
+
+__all__ = [
+    "abs",
+    "astype",
+    "cumsum",
+    "erf",
+    "exp",
+    "fft",
+    "float32",
+    "linalg",
+    "log",
+    "max",
+    "mean",
+    "minimum",
+    "pad",
+    "sin",
+    "sqrt",
+    "sum",
+    "tanh",
+    "uint8",
+    "var",
+]

@@ -1,0 +1,80 @@
+"""The array namespace of PyTorch under NumPy's names, and its library functions for whole workloads (LIBRARY).
+
+Only the processes of its columns import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import abs, exp, fft, float32, linalg, log, sin, sqrt, tanh, uint8  # NumPy's names
+from torch.nn import functional
+from torch.special import erf
+
+__all__ = ["abs", "erf", "exp", "fft", "float32", "linalg", "log", "sin", "sqrt", "tanh", "uint8"]
+
+
+def astype(x, dtype):
+    return x.to(dtype)
+
+
+def cumsum(x):
+    return torch.cumsum(x, 0)
+
+
+def max(x, axis=None, keepdims=False):
+    return torch.amax(x, dim=() if axis is None else axis, keepdim=keepdims)
+
+
+def mean(x, axis=None, keepdims=False):
+    return torch.mean(x, dim=axis, keepdim=keepdims)
+
+
+def minimum(x, y):
+    return torch.clamp(x, max=y)
+
+
+def pad(x, widths, mode="constant"):
+    """NumPy's, of zeros, or of edges along the first two axes of three."""
+    if mode == "constant":
+        return functional.pad(x, [w for pair in reversed(widths) for w in pair])
+    planes = functional.pad(x.permute(2, 0, 1), [w for pair in reversed(widths[:2]) for w in pair], mode="replicate")
+    return planes.permute(1, 2, 0)
+
+
+def sum(x, axis=None, keepdims=False):
+    return torch.sum(x, dim=axis, keepdim=keepdims)
+
+
+def var(x):
+    return torch.var(x, correction=0)
+
+
+def dense_gelu(x, weight, bias):
+    return functional.gelu(torch.addmm(bias, x, weight), approximate="tanh")
+
+
+def kernel_sums(x):
+    """Distances by the library, which takes them by a matrix product from 25 points on unless told otherwise."""
+    distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.exp(distance.square_().mul_(-0.5)).sum(-1)
+
+
+def layer_norm(x, residual, scale, offset):
+    return functional.layer_norm(x + residual, x.shape[-1:], scale, offset, 1e-5)
+
+
+# What PyTorch's library has in one piece, by the name of the workload.
+LIBRARY: dict[str, Callable[..., Any]] = {
+    "gelu-small": lambda x: functional.gelu(x, approximate="tanh"),
+    "gelu": lambda x: functional.gelu(x, approximate="tanh"),
+    "softmax": lambda x: torch.softmax(x, -1),
+    "softmax-columns": lambda x: torch.softmax(x, 0),
+    "layer-norm": layer_norm,
+    "logsumexp": lambda x: torch.logsumexp(x, 0),
+    "variance": lambda x: torch.var(x, correction=0),
+    "kernel-sums": kernel_sums,
+    "dense-gelu": dense_gelu,
+}

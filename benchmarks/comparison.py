@@ -1,0 +1,195 @@
+"""The comparison itself: all columns on all workloads, in one run.
+
+What goes in: workloads, columns, and how to measure. What comes out: a `Run`. What holds: each column has a process of
+its own for the whole run; on each workload the columns take turns in random order, so that what disturbs the machine
+disturbs all alike; a result that differs from NumPy's is a failure and has no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.columns import OURS, Column
+from benchmarks.processes import MEMORY, ROOT, ColumnError, Process, environment
+from benchmarks.results import Cell, Facts, Run, compared
+from benchmarks.timing import Effort, in_rounds
+from benchmarks.worker import load, save
+from benchmarks.workloads import Workload
+
+SETTLE = 3e-3  # seconds until the threads of the process that was measured before have gone to sleep
+LONG = 0.05  # calls that take as long need no untimed one before them: caches are the least of it
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a run is made. `pythons` has the interpreters of our own columns and of the peers."""
+
+    workloads: Sequence[Workload]
+    columns: Sequence[Column]
+    own_python: Path
+    peers_python: Path
+    threads: int = 2
+    memory: Sequence[str] = ("fresh",)
+    effort: Effort = field(default_factory=Effort)
+    seed: int = 0
+    scale: float = 1.0
+
+    def process(self, column: Column, memory: str, folder: Path) -> Process:
+        python = self.peers_python if column.peer else self.own_python
+        variables = environment(self.threads, memory, folder / "caches")
+        return Process(column, python, self.threads, variables, folder / f"{column.name}.log")
+
+
+def installed(columns: Iterable[Column], python: Path) -> list[Column]:
+    """Those columns whose packages the interpreter finds."""
+    wanted = list(columns)
+    if not python.exists():
+        return []
+    code = "import importlib.util as u, json, sys; print(json.dumps([bool(u.find_spec(n)) for n in sys.argv[1:]]))"
+    answer = subprocess.check_output([str(python), "-c", code, *(c.package for c in wanted)], cwd=ROOT)
+    return [c for c, there in zip(wanted, json.loads(answer), strict=True) if there]
+
+
+def machine() -> dict[str, object]:
+    """The facts that the numbers depend on."""
+    information = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    lines = [line.split(":", 1) for line in information.split("\n\n")[0].splitlines() if ":" in line]
+    facts = {name.strip(): value.strip() for name, value in lines}
+    known = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "asimd", "sve")
+    return {
+        "processor": facts.get("model name", platform.processor()),
+        "family and model": f"{facts.get('cpu family', '?')}, {facts.get('model', '?')}",
+        "vectors": [f for f in known if f in (facts.get("flags") or facts.get("Features") or "").split()],
+        "cores": len(os.sched_getaffinity(0)),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}",
+        "python": platform.python_version(),
+    }
+
+
+def load_now() -> list[float]:
+    return [round(x, 2) for x in os.getloadavg()]
+
+
+def first_calls(plan: Plan, folder: Path, say: Callable[[str], None]) -> dict[str, dict[str, float]]:
+    """Seconds of first calls with an empty cache, by workload and column; failures show later, with their reasons."""
+    found: dict[str, dict[str, float]] = {w.name: {} for w in plan.workloads}
+    for column in plan.columns:
+        if column.compiles:
+            process = plan.process(column, "fresh", folder)
+            for workload in plan.workloads:
+                say(f"first call, {column.name}: {workload.name}")
+                try:
+                    if process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
+                        found[workload.name][column.name] = process.ask("first")["seconds"]
+                except ColumnError:
+                    continue
+            process.close()
+    return found
+
+
+def prepare(process: Process, workload: Workload, folder: Path) -> Cell | None:
+    """Load a workload, run it first, compare with NumPy's result; None where the column leaves it out."""
+    kept = folder / "results" / process.column.name
+    try:
+        if not process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
+            return None
+        answer = process.ask("first", folder=str(kept))
+    except ColumnError as failure:
+        return Cell(failed=str(failure))
+    error, close = compared(load(kept), load(folder / "results" / "numpy"))
+    if not close:
+        return Cell(error=error, failed=f"wrong result, off by {error:.2g}")
+    return Cell(warm=answer["seconds"] if process.column.compiles else None, peak=answer["peak"], error=error)
+
+
+def steady(
+    processes: dict[str, Process], plan: Plan, draw: random.Random
+) -> tuple[dict[str, list[float | None]], dict[str, str]]:
+    """The times of the prepared processes, and the failures of those that broke down on the way."""
+    failures: dict[str, str] = {}
+    long: set[str] = set()
+
+    def measure(name: str, count: int) -> float:
+        time.sleep(SETTLE)
+        try:
+            seconds: float = processes[name].ask("time", count=count, untimed=name not in long)["seconds"]
+        except ColumnError as failure:
+            failures.setdefault(name, str(failure))
+            return float("inf")
+        if seconds > LONG:
+            long.add(name)
+        return seconds
+
+    return in_rounds(measure, list(processes), OURS, plan.effort, draw), failures
+
+
+def measure_workload(
+    processes: dict[str, Process], workload: Workload, plan: Plan, folder: Path, draw: random.Random
+) -> dict[str, Cell]:
+    """All columns on one workload."""
+    cells: dict[str, Cell] = {}
+    for name, process in processes.items():
+        cell = prepare(process, workload, folder)
+        if cell is not None:
+            cells[name] = cell
+    ready = {name: processes[name] for name, cell in cells.items() if not cell.failed}
+    times, failures = steady(ready, plan, draw)
+    for name, seconds in times.items():
+        old = cells[name]
+        failed = failures.get(name, "")
+        cells[name] = Cell(() if failed else tuple(seconds), None, old.warm, old.peak, old.error, failed)
+    return cells
+
+
+def with_cold(cells: dict[str, Cell], cold: dict[str, float]) -> dict[str, Cell]:
+    return {n: Cell(c.seconds, cold.get(n), c.warm, c.peak, c.error, c.failed) for n, c in cells.items()}
+
+
+def facts(workload: Workload, folder: Path) -> Facts:
+    moved = sum(a.nbytes for part in (folder / workload.name, folder / "results" / "numpy") for a in load(part))
+    return Facts(workload.what, workload.line, workload.bound, workload.flops, moved)
+
+
+def compare(plan: Plan, say: Callable[[str], None], logs: Path | None = None) -> Run:
+    """Make the run; `say` is told what is being done, `logs` is a folder for what the columns print."""
+    run = Run(machine=machine(), settings={"threads": plan.threads, "seed": plan.seed, "effort": asdict(plan.effort)})
+    run.machine["load before"] = load_now()
+    run.settings["memory"] = {memory: MEMORY[memory] for memory in plan.memory}
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        if logs is not None:
+            stack.callback(lambda: [shutil.copy(f, logs) for f in folder.glob("*.log")])
+        for workload in plan.workloads:
+            say(f"arguments: {workload.name}")
+            save(folder / workload.name, workload.arguments(plan.scale))
+        cold = first_calls(plan, folder, say)
+        for memory in plan.memory:
+            processes = {c.name: plan.process(c, memory, folder) for c in plan.columns}
+            for process in processes.values():
+                stack.callback(process.close)
+            rows: dict[str, dict[str, Cell]] = {}
+            for workload in plan.workloads:
+                say(f"memory {memory}: {workload.name}")
+                draw = random.Random(f"{plan.seed} {memory} {workload.name}")
+                cells = measure_workload(processes, workload, plan, folder, draw)
+                rows[workload.name] = with_cold(cells, cold[workload.name])
+                run.workloads[workload.name] = facts(workload, folder)
+                shutil.rmtree(folder / "results")
+            run.cells[memory] = rows
+            run.versions = {n: p.version for n, p in processes.items() if p.version}
+            for process in processes.values():
+                process.close()
+    run.machine["load after"] = load_now()
+    return run

@@ -1,0 +1,123 @@
+"""What is promised of the comparison, beside what was measured.
+
+What goes in: a `Run`, and how memory was kept. What comes out: one `Line` a promise. What holds: a promise whose
+measurement is missing has no line; a line is missed only where its spread leaves no doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.columns import OURS
+from benchmarks.results import Run
+from benchmarks.timing import Spread, geometric_mean, paired
+
+MEMORY_SHARE = 0.8  # of the triad
+TRIAD_LINES = {
+    "W4": MEMORY_SHARE,
+    "W5b": MEMORY_SHARE,
+    "W15a": MEMORY_SHARE,
+    "copy": MEMORY_SHARE,
+    "matrix-vector": 0.9,
+}
+BLAS_LINES = {"matmul 64": 1.3, "matmul 1024": 0.95, "matmul 2048": 0.95, "matmul batched": 1.3}
+BLAS_COLUMNS = ("numpy", "torch")  # OpenBLAS, MKL
+MEAN, FASTER_START, WARM_SHARE, EPILOGUE = 0.6, 20.0, 0.5, 1.03
+
+# Why a line is missed, as it was measured, and what was tried; by "line" or "line: kind".
+REASONS: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One promise. `measured` is to be `allowed` at most, or where `least` is set at least."""
+
+    workload: str
+    what: str
+    allowed: float
+    measured: Spread
+    least: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is kept, as far as the spread can tell."""
+        return self.measured.high >= self.allowed if self.least else self.measured.low <= self.allowed
+
+
+def lines(run: Run, memory: str) -> Iterator[Line]:
+    """All promises that this run can judge."""
+    yield from steady_lines(run, memory)
+    yield from bandwidth_lines(run, memory)
+    yield from product_lines(run, memory)
+    yield from first_call_lines(run, memory)
+
+
+def exact(value: float) -> Spread:
+    return Spread(value, value, value)
+
+
+def steady_lines(run: Run, memory: str) -> Iterator[Line]:
+    """At or below the best of all peers, and well below in the mean."""
+    ratios = []
+    for workload, facts in run.workloads.items():
+        ratio = run.ratio(memory, workload)
+        if facts.line.startswith("W") and ratio is not None:
+            ratios.append(ratio.spread.median)
+            yield Line(facts.line, f"{workload}: time over the best peer's ({ratio.peer})", 1.0, ratio.spread)
+    if len(ratios) > 1:
+        yield Line("all W", f"geometric mean of these {len(ratios)} ratios", MEAN, exact(geometric_mean(ratios)))
+
+
+def triad(run: Run) -> float:
+    """GB/s that the threads of the run can have from memory; 0 where it was not measured."""
+    limits = run.limits.get(str(run.settings.get("threads")), {})
+    return max(limits.get("triad", 0.0), limits.get("triad_past_caches", 0.0))
+
+
+def bandwidth_lines(run: Run, memory: str) -> Iterator[Line]:
+    """Shares of the triad, on the bytes that have to be moved."""
+    for workload, facts in run.workloads.items():
+        cell = run.measured(memory, workload).get(OURS)
+        if facts.line in TRIAD_LINES and cell is not None and triad(run):
+            most = facts.bytes / 1e9 / triad(run)
+            share = Spread(most / cell.spread.median, most / cell.spread.high, most / cell.spread.low)
+            yield Line(facts.line, f"{workload}: share of the triad", TRIAD_LINES[facts.line], share, least=True)
+
+
+def product_lines(run: Run, memory: str) -> Iterator[Line]:
+    """Matrix products against BLAS, and what an epilogue adds to one."""
+    by_line = {facts.line: name for name, facts in run.workloads.items()}
+    for line, allowed in BLAS_LINES.items():
+        cells = run.measured(memory, by_line.get(line, ""))
+        blas = min((n for n in BLAS_COLUMNS if n in cells), key=lambda n: cells[n].spread.median, default=None)
+        if blas is not None and OURS in cells:
+            speed = paired(cells[blas].seconds, cells[OURS].seconds)
+            if speed is not None:
+                yield Line(line, f"{by_line[line]}: speed over that of BLAS ({blas})", allowed, speed, least=True)
+    ours = [run.measured(memory, by_line.get(line, "")).get(OURS) for line in ("dense gelu", "matmul 1024")]
+    if ours[0] is not None and ours[1] is not None:
+        a, b = ours[0].spread, ours[1].spread
+        ratio = Spread(a.median / b.median, a.low / b.high, a.high / b.low)
+        yield Line("dense gelu", "dense-gelu: time over that of the product alone", EPILOGUE, ratio)
+
+
+def first_call_lines(run: Run, memory: str) -> Iterator[Line]:
+    """First calls no later than jax's, long before torch.compile's, and half of that with a warm cache."""
+    for workload, facts in run.workloads.items():
+        cells = run.measured(memory, workload)
+        ours = cells.get(OURS)
+        bounds = {
+            "jax's": cells["jax"].cold if "jax" in cells else None,
+            "a 20th of torch.compile's": (cells["torch-compile"].cold or 0.0) / FASTER_START or None
+            if "torch-compile" in cells
+            else None,
+        }
+        known = {name: seconds for name, seconds in bounds.items() if seconds is not None}
+        if not facts.line.startswith("W") or ours is None or not known:
+            continue
+        lowest = min(known, key=lambda name: known[name])
+        for kind, seconds, factor in (("cold", ours.cold, 1.0), ("warm", ours.warm, WARM_SHARE)):
+            if seconds is not None:
+                what = f"{workload}: first call, {kind}, over {lowest}, cold"
+                yield Line(facts.line, what, factor, exact(seconds / known[lowest]))
