@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,7 @@ LONGEST = 300.0  # seconds that an answer may take
 
 
 class ColumnError(Exception):
-    """What a column could not do, in its own words; `fatal` where its process is gone."""
-
-    def __init__(self, text: str, fatal: bool = False) -> None:
-        super().__init__(text)
-        self.fatal = fatal
+    """What a column could not do, in its own words."""
 
 
 def environment(threads: int, memory: str, caches: Path) -> dict[str, str]:
@@ -96,28 +93,28 @@ class Process:
     def _exchange(self, order: dict[str, Any]) -> dict[str, Any]:
         child = self._child
         assert child is not None and child.stdin is not None and child.stdout is not None
-        try:
+        late, line = False, b""
+        with suppress(BrokenPipeError):
             child.stdin.write(json.dumps(order).encode() + b"\n")
             child.stdin.flush()
-            ready, _, _ = select.select([child.stdout], [], [], LONGEST)
-            line = child.stdout.readline() if ready else b""
-        except BrokenPipeError:
-            line = b""
+            late = not select.select([child.stdout], [], [], LONGEST)[0]
+            line = b"" if late else child.stdout.readline()
         if not line:
-            said = f"process ended with {child.returncode}" if child.poll() is not None else f"over {LONGEST:g} s"
-            self.close()
-            raise ColumnError(said, fatal=True)
+            self.close(at_once=late)
+            raise ColumnError(f"over {LONGEST:g} s" if late else f"process ended with {child.returncode}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ColumnError(answer["error"])
         return answer
 
-    def close(self) -> None:
-        """End the process."""
+    def close(self, at_once: bool = True) -> None:
+        """End the process, or wait for one that ends by itself."""
         if self._child is not None:
-            self._child.kill()
+            if at_once:
+                self._child.kill()
             self._child.wait()
             for pipe in (self._child.stdin, self._child.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(BrokenPipeError):  # of what it did not read any more
+                        pipe.close()
             self._child = None

@@ -2,25 +2,99 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import json
+import math
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import broadloom as bl
-from benchmarks import eager, first_call, mapped, timing
-from benchmarks.__main__ import close
+from benchmarks import __main__ as command
+from benchmarks import (
+    arrays_numpy,
+    columns,
+    comparison,
+    document,
+    eager,
+    first_call,
+    limits,
+    mapped,
+    picture,
+    tables,
+    timing,
+)
+from benchmarks.columns import COLUMNS, OURS
+from benchmarks.comparison import Plan
+from benchmarks.lines import BLAS_LINES, TRIAD_LINES, lines
+from benchmarks.processes import CHOSEN_PROCESSOR, MEMORY, ColumnError, Process, environment
+from benchmarks.results import Cell, Facts, Run, close, compared, error, from_json, to_json
 from benchmarks.targets import FirstCall, targets
-from benchmarks.timing import Time
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.timing import Effort, Spread, Time
+from benchmarks.workloads import BY_NAME, WORKLOADS, Workload
+
+FULL_LINES = {
+    *("W1a", "W1b", "W2", "W3a", "W3b", "W4", "W5a", "W5b", "W6", "W7", "W11b", "W11c", "W12", "W13", "W14", "W15a"),
+    *("copy", "matmul 64", "matmul 1024", "matmul 2048", "matmul batched", "matrix-vector", "dense gelu"),
+}
+
+
+def arrays(result: Any) -> tuple[np.ndarray, ...]:
+    return tuple(map(np.asarray, result if isinstance(result, tuple) else (result,)))
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
-def test_workloads_run(workload: Workload) -> None:
+def test_workloads_run_and_agree(workload: Workload) -> None:
     arguments = workload.arguments(0.001)
-    result = np.asarray(workload.make(np)(*arguments))
-    assert result.size and np.isfinite(result).all()
-    assert close(result, result) and not close(result + 2, result)
+    expected = columns.numpy(workload, arguments).call()
+    assert all(a.size and np.isfinite(a).all() for a in arrays(expected))
+    found = columns.broadloom(workload, arguments).call()
+    assert compared(arrays(found), arrays(expected))[1]
+    assert [a.dtype for a in arrays(found)] == [a.dtype for a in arrays(expected)]
     again = workload.arguments(0.001)
     assert all(np.array_equal(a, b) for a, b in zip(arguments, again, strict=True))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
+def test_workloads_are_captured_whole(workload: Workload) -> None:
+    compiled = bl.compile(workload.make(arrays_numpy), fullgraph=True)
+    compiled(*workload.arguments(0.001))
+    assert compiled.report().breaks == ()
+
+
+def test_the_registry_has_every_line_once() -> None:
+    named = [w.line for w in WORKLOADS if w.line]
+    assert set(named) == FULL_LINES and len(named) == len(FULL_LINES)
+    assert set(TRIAD_LINES) | set(BLAS_LINES) <= FULL_LINES
+    assert len(BY_NAME) == len(WORKLOADS)
+
+
+def assigned(file: str, name: str) -> ast.Dict:
+    """The table that a module of a peer assigns to a name; such a module can only be imported where the peer is."""
+    tree = ast.parse((document.ROOT / "benchmarks" / file).read_text())
+    (table,) = (n.value for n in tree.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == name)
+    assert isinstance(table, ast.Dict)
+    return table
+
+
+@pytest.mark.parametrize(("file", "name"), [("loops.py", "LOOPS"), ("arrays_torch.py", "LIBRARY")])
+def test_what_peers_have_beside_the_workloads_belongs_to_one(file: str, name: str) -> None:
+    keys = {ast.literal_eval(k) for k in assigned(file, name).keys if k is not None}
+    assert keys and keys <= set(BY_NAME) | {columns.TRIFLE.name}
+
+
+def test_the_namespaces_have_the_same_names() -> None:
+    names = set(arrays_numpy.__all__)
+    trees = [ast.parse((document.ROOT / "benchmarks" / f"arrays_{peer}.py").read_text()) for peer in ("jax", "torch")]
+    for tree in trees:
+        imported = {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+        assert names <= imported | {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize("kind", first_call.CHAINS)
@@ -86,3 +160,241 @@ def test_a_mapped_function_is_compiled_to_the_kernels_of_the_one_batched_by_hand
     assert len(loops[0]) == 1
     times = mapped.measure(0.001, 4)
     assert set(times) == {"by hand", "vmap"} and all(t.least > 0 for t in times.values())
+
+
+def test_results_are_compared_by_dtype() -> None:
+    single, double = np.float32([0, 1000]), np.array([0.0, 1000.0])
+    assert close(single + np.float32(0.9), single) and not close(single + np.float32(1.1), single)
+    assert close(double + 9e-5, double) and not close(double + 1.1e-4, double)
+    assert close(np.complex64([1 + 1j]), np.complex64([1 + 1.0005j]))
+    pixels = np.uint8([0, 255])
+    assert close(np.uint8([1, 254]), pixels) and not close(np.uint8([2, 255]), pixels)
+    assert error(np.uint8([255]), np.uint8([0])) == 255
+    assert not close(np.zeros(3), np.zeros((3, 1))) and not close(np.array([np.nan, 1000]), double)
+    assert compared((single, single + 10), (single, single)) == (0.01, False)
+    assert compared((single,), (single, single)) == (math.inf, False)
+
+
+def test_quantiles_and_means() -> None:
+    values = [5.0, 1.0, 3.0, 2.0, 4.0]
+    assert timing.quantile(values, 0.5) == 3 and timing.quantile(values, 0.1) == pytest.approx(1.4)
+    assert timing.quantile([7.0], 0.9) == 7
+    assert timing.spread(values) == Spread(3, pytest.approx(1.4), pytest.approx(4.6))
+    assert timing.geometric_mean([0.5, 2.0, 1.0]) == pytest.approx(1)
+
+
+def test_ratios_are_taken_within_rounds() -> None:
+    # the machine was twice as slow in the second round, for both
+    ratios = timing.paired([1.0, 2.0, 1.0, None], [2.0, 4.0, None, 1.0])
+    assert ratios == Spread(0.5, 0.5, 0.5)
+    assert timing.paired([1.0, None], [None, 1.0]) is None
+
+
+def test_rounds_take_all_columns_in_random_order_and_the_leading_ones_to_the_end() -> None:
+    cost = {"ours": 0.125, "fast": 0.125, "second": 0.25, "slow": 0.5, "slowest": 3.0}
+    asked: list[tuple[str, int]] = []
+
+    def measure(name: str, count: int) -> float:
+        asked.append((name, count))
+        return cost[name]
+
+    found = timing.in_rounds(measure, list(cost), "ours", Effort(1.0, 5, 20), random.Random(1))
+    taken = {name: sum(s is not None for s in seconds) for name, seconds in found.items()}
+    assert {len(s) for s in found.values()} == {8}  # until the fastest have had their second
+    assert taken == {"ours": 8, "fast": 8, "second": 8, "slow": 3, "slowest": 3}
+    assert asked[:5] == [(name, 1) for name in cost]
+    rounds = [tuple(n for n, _ in asked[5 + 5 * r : 10 + 5 * r]) for r in range(3)]
+    assert len(set(rounds)) > 1 and all(set(r) == set(cost) for r in rounds)
+    short = timing.in_rounds(lambda n, c: 1e-6, ["ours"], "ours", Effort(1.0, 2, 4), random.Random(1))
+    assert short == {"ours": [1e-6] * 4}
+
+
+def a_run() -> Run:
+    """A run in which our column is best, second or missing, and one has failed."""
+    facts = {
+        "softmax": Facts("rows", "W3a", "", 0.0, 32 * 10**6),
+        "layer-norm": Facts("rows", "W4", "memory", 0.0, 10**9),
+        "matmul-64": Facts("product", "matmul 64", "", 524288.0, 49152),
+        "heat": Facts("stencil", "", "", 0.0, 10),
+    }
+    cells = {
+        "softmax": {
+            "numpy": Cell((4.0, 8.0, 4.0)),
+            "torch-compile": Cell((3.0, 6.0, None), 2.0, 0.5, 2**20, 1e-7),
+            "jax": Cell((2.0, 4.0, 2.0), 0.1, 0.05, 2**21),
+            "broadloom": Cell((1.0, 2.0, 1.0), 0.12, 0.02, 2**20),
+        },
+        "layer-norm": {"numpy": Cell((0.05,) * 3), "broadloom": Cell((0.1, 0.1, 0.1), 0.1, 0.01)},
+        "matmul-64": {"numpy": Cell((2e-6,) * 3), "broadloom": Cell((1e-6, 1e-6, 1e-6))},
+        "heat": {"numpy": Cell((1.0,)), "jax": Cell(failed="ValueError: no"), "broadloom": Cell(failed="wrong result")},
+    }
+    limits = {"1": dict.fromkeys(("triad", "triad_past_caches", "read", "matmul"), 10.0)}
+    limits["2"] = {"triad": 15.0, "triad_past_caches": 20.0, "read": 30.0, "matmul": 200.0}
+    machine = {**comparison.machine(), "load before": [1.0, 2.0, 3.0], "load after": [1.5, 2.0, 3.0]}
+    own = [{"what": "a call", "allowed": 2.0, "measured": 1.0, "unit": "us", "least": False, "holds": True}]
+    return Run(machine, {"threads": 2}, {"numpy": "2.4"}, limits, facts, {"fresh": cells, "kept": cells}, own)
+
+
+def test_a_run_reads_back_as_it_was_written() -> None:
+    run = a_run()
+    assert from_json(to_json(run)) == run
+    assert json.loads(to_json(run))["cells"]["fresh"]["heat"]["jax"] == {"error": 0.0, "failed": "ValueError: no"}
+
+
+def test_the_best_peer_and_the_ratio_to_it() -> None:
+    run = a_run()
+    assert run.best_peer("fresh", "softmax") == "jax"
+    ratio = run.ratio("fresh", "softmax")
+    assert ratio is not None and ratio.peer == "jax" and ratio.spread == Spread(0.5, 0.5, 0.5)
+    assert run.ratio("fresh", "heat") is None and run.ratio("kept", "absent") is None
+    assert (
+        run.times()["softmax"]["broadloom"] == Time(0.12, 1.0, 1.0) and run.times()["heat"]["jax"] == "ValueError: no"
+    )
+
+
+def test_lines_are_judged_by_the_spread() -> None:
+    run = a_run()
+    found = {line.what: (round(line.measured.median, 3), line.holds) for line in lines(run, "fresh")}
+    assert found == {
+        "softmax: time over the best peer's (jax)": (0.5, True),
+        "layer-norm: time over the best peer's (numpy)": (2.0, False),
+        "geometric mean of these 2 ratios": (1.0, False),
+        "layer-norm: share of the triad": (0.5, False),
+        "matmul-64: speed over that of BLAS (numpy)": (2.0, True),
+        "softmax: first call, cold, over jax's, cold": (1.2, False),
+        "softmax: first call, warm, over jax's, cold": (0.2, True),
+    }
+    cells = run.cells["fresh"]
+    cells["softmax"]["broadloom"] = Cell((1.8, 6.0, 2.5))  # 0.9, 1.5 and 1.25 of jax's: slower, but not beyond doubt
+    assert next(lines(run, "fresh")).holds
+    cells["softmax"]["broadloom"] = Cell((2.2, 6.0, 2.5))
+    assert not next(lines(run, "fresh")).holds
+    assert list(lines(Run(), "fresh")) == []
+
+
+def test_the_tables_show_what_the_run_holds() -> None:
+    run = a_run()
+    sheet = tables.steady(run, "fresh", spreads=False)
+    assert sheet.header[2:] == ("numpy", "torch-compile", "jax", "broadloom", "best peer", "ours over it")
+    assert sheet.rows[0] == ("softmax", "W3a", "4 s", "4.5 s", "2 s", "1 s", "jax", "0.50 (0.50-0.50)")
+    assert sheet.rows[3] == ("heat", "", "1 s", "-", "-", "-", "-", "-")
+    assert tables.steady(run, "fresh", spreads=True).rows[2][2] == "2 us (2-2)"
+    assert tables.first_calls(run, "fresh").rows[0] == ("softmax", "2.000 / 0.500", "0.100 / 0.050", "0.120 / 0.020")
+    assert tables.peaks(run, "fresh").rows[0][3:] == ("1.0", "2.0", "1.0")
+    assert tables.bounds(run, "fresh").rows == (
+        ("layer-norm", "1000.0 MB", "10.0 GB/s", "50% of the triad"),
+        ("matmul-64", "0.5 MFLOP", "524.3 GFLOP/s", "262% of the product"),
+    )
+    assert list(tables.failures(run))[:2] == [
+        "heat, jax, memory fresh: ValueError: no",
+        "heat, broadloom, memory fresh: wrong result",
+    ]
+    for rows in (tables.limits(run), tables.promises(run, "kept"), sheet):
+        assert all(len(row) == len(rows.header) for row in rows.rows)
+
+
+def test_the_picture_has_a_bar_for_each_ratio(tmp_path: Path) -> None:
+    run = a_run()
+    assert picture.can_draw()
+    files = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    assert [picture.draw(run, "fresh", f) for f in files] == [3, 3]
+    text = files[0].read_text()
+    assert text == files[1].read_text()
+    assert all(name in text for name in ("W3a softmax", "W4 layer-norm", "matmul 64 matmul-64", "jax"))
+    assert "heat" not in text
+
+
+def test_the_document_is_written_from_its_data(tmp_path: Path) -> None:
+    source, target = tmp_path / "run.json", tmp_path / "page.md"
+    source.write_text(to_json(a_run()))
+    document.write(source, target)
+    text = target.read_text()
+    assert text == document.text(a_run()) and (tmp_path / "page.svg").exists()
+    assert "4 kept, 3 missed" not in text and "3 kept, 4 missed" in text
+    assert "| softmax | W3a | 4 s (4-7.2) |" in text and "heat, jax, memory kept: ValueError: no" in text
+
+
+def test_the_committed_document_is_what_its_data_give() -> None:
+    assert document.TEXT.read_text() == document.text(document.read(document.DATA))
+    run = document.read(document.DATA)
+    assert {facts.line for facts in run.workloads.values()} - {""} == FULL_LINES
+    assert set(run.cells) == set(MEMORY) and set(run.cells["fresh"]) == set(BY_NAME)
+
+
+def test_processes_get_threads_caches_and_the_processor_s_own_code(tmp_path: Path, monkeypatch: Any) -> None:
+    for name in (*CHOSEN_PROCESSOR, "MALLOC_ARENA_MAX"):
+        monkeypatch.setenv(name, "7")
+    fresh, kept = (environment(3, memory, tmp_path) for memory in MEMORY)
+    assert not {*CHOSEN_PROCESSOR, "MALLOC_ARENA_MAX"} & set(fresh)
+    assert fresh["BROADLOOM_NUM_THREADS"] == fresh["OMP_NUM_THREADS"] == "3"
+    assert fresh["BROADLOOM_CACHE_DIR"].startswith(str(tmp_path))
+    assert {k: v for k, v in kept.items() if k not in fresh} == MEMORY["kept"] != {}
+
+
+def test_a_process_says_what_it_could_not_do(tmp_path: Path) -> None:
+    process = Process(COLUMNS["numpy"], Path(sys.executable), 1, environment(1, "fresh", tmp_path), tmp_path / "log")
+    try:
+        with pytest.raises(ColumnError, match="KeyError: 'absent'"):
+            process.ask("load", name="absent", folder=str(tmp_path))
+        assert process.ask("load", name="tiny", folder=str(tmp_path)) == {"has": True} and process.version
+        with pytest.raises(ColumnError, match="TypeError"):  # no arguments were kept there
+            process.ask("first")
+    finally:
+        process.close()
+    gone = Process(COLUMNS["numpy"], Path("/bin/false"), 1, {}, tmp_path / "log")
+    with pytest.raises(ColumnError, match="process ended with 1"):
+        gone.ask("first")
+
+
+def test_columns_that_are_not_installed_are_left_out() -> None:
+    python = Path(sys.executable)
+    absent = dataclasses.replace(COLUMNS["numpy"], package="no_such_package")
+    assert comparison.installed((absent, COLUMNS["numpy"]), python) == [COLUMNS["numpy"]]
+    assert comparison.installed((COLUMNS["numpy"],), Path("/nowhere/python")) == []
+
+
+def test_a_small_run_measures_every_column_and_finds_wrong_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = Path(sys.executable)
+    chosen = [BY_NAME["n-body"], BY_NAME["softmax"]]
+    effort = Effort(0.001, 2, 2)
+    plan = Plan(chosen, [COLUMNS["numpy"], COLUMNS[OURS]], python, python, 1, ("kept",), effort, 0, 0.01)
+    said: list[str] = []
+    run = comparison.compare(plan, said.append, tmp_path)
+    assert list(run.cells) == ["kept"] and list(run.cells["kept"]) == ["n-body", "softmax"]
+    for row in run.cells["kept"].values():
+        ours = row[OURS]
+        assert list(row) == ["numpy", OURS] and not ours.failed and row["numpy"].cold is None
+        assert ours.cold is not None and ours.warm is not None and min(ours.cold, ours.warm) > 0
+        assert all(len(c.seconds) == 2 and None not in c.seconds for c in row.values())
+        assert ours.peak is None or ours.peak >= 0
+    assert run.workloads["softmax"].bytes == 2 * 41 * 1024 * 4
+    assert set(run.versions) == {"numpy", OURS} and len(run.machine["load before"]) == 3
+    assert (tmp_path / f"{OURS}.log").exists() and any("softmax" in s for s in said)
+    monkeypatch.setattr(comparison, "compared", lambda a, b: (0.5, False))
+    wrong = comparison.compare(dataclasses.replace(plan, workloads=chosen[:1]), said.append)
+    assert wrong.cells["kept"]["n-body"][OURS].failed == "wrong result, off by 0.5"
+
+
+def test_the_limits_are_those_of_loops_that_compute() -> None:
+    engine, addresses = limits.machine_code()
+    assert engine is not None and set(addresses) == set(limits.BYTES)
+    found = limits.bandwidths(2, 1 << 12)
+    assert set(found) == set(limits.BYTES) and all(v > 0 for v in found.values())
+    assert limits.products(64) > 0
+    assert limits.aligned(128).ctypes.data % 64 == 0 and limits.aligned(128).size == 128
+
+
+def test_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.parse([]).peers is None and command.parse([]).memory == "fresh"
+    assert command.parse(["--peers", "--only", "softmax"]).peers == command.PEERS
+    for wrong, said in (
+        (["--only", "sotfmax"], "no workload is named sotfmax"),
+        (["--columns", "fortran"], "no column is named fortran"),
+        (["--document", "--only", "softmax"], "leave out --only"),
+    ):
+        with pytest.raises(SystemExit):
+            command.parse(wrong)
+        assert said in capsys.readouterr().err
+    assert os.access(document.ROOT / "benchmarks" / "peers.txt", os.R_OK)
