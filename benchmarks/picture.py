@@ -32,14 +32,17 @@ def draw(run: Run, memory: str, path: Path) -> int:
         axes = figure.subplots()
         colours = [FASTER if m <= 1 else SLOWER for m in medians]
         places = range(len(ratios))
-        axes.barh(places, medians, xerr=(below, above), color=colours, ecolor=GREY, error_kw={"lw": 0.8})
+        lengths = [m - 1 for m in medians]
+        axes.barh(places, lengths, left=1.0, xerr=(below, above), color=colours, ecolor=GREY, error_kw={"lw": 0.8})
         axes.set_yticks(places, [f"{run.workloads[w].line} {w}".strip() for w, _ in ratios])
         axes.set_xscale("log")
         axes.axvline(1.0, color="black", lw=1)
         for place, (_, r) in enumerate(ratios):
-            edge = max(r.spread.high, r.spread.median)
-            axes.annotate(r.peer, (edge, place), (4, 0), textcoords="offset points", va="center", color=GREY, size=7)
-        axes.margins(x=0.15, y=0.01)
+            slower = r.spread.median > 1
+            edge, offset, side = (r.spread.high, 4, "left") if slower else (r.spread.low, -4, "right")
+            where = {"textcoords": "offset points", "va": "center", "ha": side}
+            axes.annotate(r.peer, (edge, place), (offset, 0), color=GREY, size=7, **where)
+        axes.margins(x=0.2, y=0.01)
         axes.invert_yaxis()
         axes.set_xlabel(f"time over the best peer's (named), spread of rounds; memory {memory}; less is better")
         figure.savefig(path, format="svg", metadata={"Date": None})
