@@ -314,13 +314,6 @@ def test_the_document_is_written_from_its_data(tmp_path: Path) -> None:
     assert "| softmax | W3a | 4 s (4-7.2) |" in text and "heat, jax, memory kept: ValueError: no" in text
 
 
-def test_the_committed_document_is_what_its_data_give() -> None:
-    assert document.TEXT.read_text() == document.text(document.read(document.DATA))
-    run = document.read(document.DATA)
-    assert {facts.line for facts in run.workloads.values()} - {""} == FULL_LINES
-    assert set(run.cells) == set(MEMORY) and set(run.cells["fresh"]) == set(BY_NAME)
-
-
 def test_processes_get_threads_caches_and_the_processor_s_own_code(tmp_path: Path, monkeypatch: Any) -> None:
     for name in (*CHOSEN_PROCESSOR, "MALLOC_ARENA_MAX"):
         monkeypatch.setenv(name, "7")
