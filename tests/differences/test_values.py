@@ -164,6 +164,21 @@ def test_masked_ufuncs_without_out_give_zero():
         same_bits(got, np.where(m, unmasked, np.zeros((), unmasked.dtype)))
 
 
+@pytest.mark.difference("A ufunc with `where=` leaves the elements of `out` that are not selected as they are;")
+def test_masked_ufuncs_leave_the_other_elements_alone():
+    x, m = np.arange(1, 7), np.array([True, False, True, True, False, False])
+    got = compiled(lambda x, m: np.signbit(x, out=x, where=m))(x, m)
+    assert got is x and x.tolist() == [0, 2, 0, 0, 5, 6]
+
+
+@pytest.mark.difference("A gufunc with an output that has more loop dims than the result, and overlaps an operand,")
+def test_gufuncs_take_operands_as_they_were():
+    x, y = np.arange(16.0).reshape(4, 4) % 5, np.ones((4, 4))
+    sums = x.sum(axis=1)
+    got = compiled(lambda x, y: np.vecdot(x, y, out=x))(x, y)
+    assert got is x and x.tolist() == [sums.tolist()] * 4
+
+
 @pytest.mark.difference("`log1p` of a complex number keeps a real part that is tiny; NumPy's gives 0.")
 def test_log1p_of_complex_numbers_keeps_tiny_real_parts():
     x = np.array([1e-300 + 1e-300j, 1e-20 - 1e-25j])

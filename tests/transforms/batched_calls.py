@@ -181,7 +181,8 @@ def check(
             inside_rank = len(shape) + len(batch) - 1 - level  # of the result as this level gets it
             a = np.moveaxis(a, level + round(out * inside_rank), level)
         stacked.append(a)
-    for at in np.ndindex(*batch):
+    every = list(np.ndindex(*batch))
+    for at in every[:8] + every[8 :: max(1, len(every) // 24)] + every[-4:]:
         example = [a[tuple(at[level] for level in case.levels_of(k))] for k, a in enumerate(fronted)]
         try:
             compare(op, attrs, [np.asarray(x) for x in example], tuple(np.asarray(a[at]) for a in stacked))

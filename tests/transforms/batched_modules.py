@@ -154,9 +154,9 @@ def _runs(static: Mapping[str, int] | None, rng: np.random.Generator) -> Iterato
     if static is not None:
         yield from (static, static)
         return
-    small, tail = int(rng.integers(2, 5)), int(rng.integers(9, 40))
-    for batch in ((small, 2), (1, small), (2, 1), (tail, 1), (0, 2), (2, 0)):
-        loops = rng.choice((0, 1, 1, 2, 3, 5, 9), 2)
+    small, tail, many = (int(rng.integers(*between)) for between in ((2, 5), (9, 40), (400, 900)))
+    for batch in ((small, 2), (1, small), (2, 1), (tail, 1), (many, 1), (0, 2), (2, 0)):
+        loops = rng.choice((1, 2) if batch[0] == many else (0, 1, 1, 2, 3, 5, 9), 2)  # several threads share the many
         yield {"B0": batch[0], "B1": batch[1], "p": int(loops[0]), "q": int(loops[1])}
 
 

@@ -31,7 +31,7 @@ CALLS: dict[str, list[Call]] = {}
 for (_name, _), _calls in cells().items():
     CALLS.setdefault(_name, []).extend(c for c in _calls if c.sample.core_shapes)
 TAKERS = [op for op in OPS.values() if CALLS[op.name]]  # ops with operands
-MODULES = 11
+MODULES = 16
 
 
 def cases_of(op: Op, rng: np.random.Generator, full: bool) -> Iterator[Case]:
@@ -92,9 +92,16 @@ def test_compiled(number: int, request: pytest.FixtureRequest, rng: np.random.Ge
     assert not found, f"{len(found)} failures:\n" + "\n".join(found[:20])
 
 
+def grows(call: Call) -> bool:
+    """A view of elements as wider ones."""
+    return call.op.name == "view_dtype" and call.sample.attrs["dtype"].itemsize > call.dtypes[0].itemsize
+
+
 def test_the_batched_form_launches_no_more_kernels(request: pytest.FixtureRequest, rng: np.random.Generator) -> None:
     worse = []
     for case in drawn(request, request.config.getoption("--full")):
+        if grows(case.call):
+            continue  # the bytes of an element may lie apart in the batch: they are brought together
         if all(any(a is not None for a in axes) for axes in case.axes):  # else the result is one more copy
             batched, alone = launches(case, rng)
             if batched > alone:

@@ -156,16 +156,21 @@ def _dense(strides: Sequence[Size], shape: Sequence[Size], axes: range) -> bool:
 
 
 def lower_view_dtype(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """The same bytes as elements of another dtype: the operand must lie densely along its last axis."""
+    """The same bytes as elements of another dtype. Where elements grow, the operand must lie densely; a part of an
+    element is found wherever that lies."""
     result = node.types[0]
-    buffer, layout = state.dense(x)
     old, new = x.dtype.itemsize, result.dtype.itemsize
-    strides = tuple(_rescaled(s, old, new) for s in layout.strides[:-1])
+    found = state.strided(x) if old >= new else None
+    buffer, layout = found or state.dense(x)
+    strides = tuple(_rescaled(s, old, new) for s in layout.strides)
     offset = _rescaled(layout.offset, old, new)
+    parts, dense = max(old // new, 1), layout.strides[-1] == 1
 
     def load(ops: Inlining, index: Index) -> int:
         flat: Size = offset + index[-1]
-        for i, stride in zip(index[:-1], strides, strict=True):
+        if not dense:
+            flat = offset + floordiv(index[-1], parts) * strides[-1] + mod(index[-1], parts)
+        for i, stride in zip(index[:-1], strides[:-1], strict=True):
             flat = flat + i * stride
         return ops.load(buffer.name, flat, result.dtype)
 
