@@ -25,11 +25,11 @@ SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
 
 
 def linalg_operand(r: Recorder, a: object) -> ArrayHandle:
-    """A matrix in the dtype of the result. Refused: the 16-bit floats, which numpy.linalg does not take."""
+    """A matrix in the dtype of the result. numpy.linalg refuses float16, and takes bfloat16 as no float of its own."""
     x = as_array(r, a)
-    if x.dtype.bits == 16 and x.dtype.is_inexact:
-        raise plain_numpy_raises(f"array type {x.dtype} is unsupported in linalg")
-    return x if x.dtype.is_inexact else cast(r, x, dtypes.float64)
+    if x.dtype is dtypes.float16:
+        raise plain_numpy_raises("array type float16 is unsupported in linalg")
+    return x if x.dtype.is_inexact and x.dtype is not dtypes.bfloat16 else cast(r, x, dtypes.float64)
 
 
 def matrices(r: Recorder, a: object) -> ArrayHandle:

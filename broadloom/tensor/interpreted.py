@@ -121,6 +121,8 @@ def _raise_as_numpy(function: Run, args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         with outside(active()[0]), np.errstate(all="ignore"):
             function(*(over(a, example) for a in args), **{k: over(v, example) for k, v in kwargs.items()})
+    except np.linalg.LinAlgError:  # of the zeros
+        return
     except (ArithmeticError, IndexError, TypeError, ValueError) as error:
         error.add_note(f"at {user_location()}")
         raise

@@ -71,3 +71,14 @@ def test_products_written_into_other_arrays(dtype):
         return narrow, wide, x
 
     check(f, *small(dtype))
+
+
+def test_linear_algebra_takes_bfloat16_as_no_float_of_its_own() -> None:
+    m = np.array([[2, 1], [1, 3]], ml_dtypes.bfloat16)
+    for f in (
+        lambda np, m: (np.linalg.inv(m), np.linalg.det(m), np.linalg.slogdet(m)),
+        lambda np, m: (np.linalg.solve(m, m[0]), np.linalg.solve(m.astype("f4"), m), np.linalg.cholesky(m)),
+        lambda np, m: (np.linalg.cond(m), np.linalg.matrix_rank(m), np.linalg.eigvalsh(m), np.linalg.svdvals(m)),
+        lambda np, m: (np.linalg.pinv(m), np.linalg.norm(m, 2), np.linalg.matrix_power(m, -1)),
+    ):
+        check(f, m, exact=False, strides=False)
