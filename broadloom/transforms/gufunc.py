@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,12 @@ def run(g: GufuncRecord, r: Recorder, operands: Sequence[Any], told: Keywords, c
     missing = _missing(specs, given, loop)
     inner = [_completed(r, x, spec, dims, missing) for x, spec in zip(given, specs, strict=True)]
     levels, handles = _descend(r, inner, [len(spec) for spec in specs], loop)
+    if not levels:  # as examples are: the core function neither writes to its operands nor gives them away
+        handles = [replace(h, writeable=False) for h in handles]
     results = core(levels, handles)
     sizes = {**dims, **{str(name): 1 for name in missing}}
-    checked = [_checked(g, levels, h, k, sizes) for k, h in enumerate(_counted(g, results))]
-    whole = [_ascend(levels, h, k) for k, h in enumerate(checked)]
+    checked = [_checked(g, r, levels, h, k, sizes) for k, h in enumerate(_counted(g, results))]
+    whole = [_ascend(levels, h, k) for k, h in enumerate(checked)] if levels else [r.copy(h, "C") for h in checked]
     whole = [_without(r, h, g.signature.outputs[k], missing) for k, h in enumerate(whole)]
     return _delivered(g, r, whole, told)
 
@@ -200,14 +202,13 @@ def _counted(g: GufuncRecord, results: list[ArrayHandle]) -> list[ArrayHandle]:
 
 
 def _checked(
-    g: GufuncRecord, levels: Sequence[Level], x: ArrayHandle, number: int, dims: Mapping[str, Size]
+    g: GufuncRecord, r: Recorder, levels: Sequence[Level], x: ArrayHandle, number: int, dims: Mapping[str, Size]
 ) -> ArrayHandle:
     """The result, whose shape must be what the signature says."""
     out = g.signature.outputs[number]
     free = any(isinstance(e, Dim) and e.given for e in out)
     wanted = None if free else g.signature.output_shapes((), dims)[number]
-    builder = levels[-1].builder if levels else None
-    decide = None if builder is None else builder.decide
+    decide = levels[-1].builder.decide if levels else r.builder.decide
     fits = wanted is None or (
         len(wanted) == x.ndim and all(equal(a, b, decide) is True for a, b in zip(x.shape, wanted, strict=True))
     )

@@ -151,3 +151,34 @@ def test_compiled_it_is_fused_over_the_loop_dims():
 
     kernels = [len(bl.explain(f)(X, X).kernels) for f in (core, batched)]
     assert kernels[0] == kernels[1] == 1
+
+
+@by_road
+@pytest.mark.parametrize("shape", [(2, 3), (4, 2, 3)], ids=["no loop dims", "loop dims"])
+def test_operands_are_neither_given_away_nor_written_to(gufunc, shape):
+    def turned(x):
+        return x.T, x, x[0]
+
+    def scaled(x):
+        x *= 2
+        return x
+
+    x = RNG.normal(size=shape)
+    results = gufunc("(m,n)->(n,m),(m,n),(n)", turned)(x)
+    for got, want in zip(results, (np.swapaxes(x, -1, -2), x, x[..., 0, :]), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert not np.shares_memory(got, x)
+        assert got.flags.writeable
+    before = x.copy()
+    with pytest.raises((TransformError, ValueError, bl.errors.GraphBreakError), match=r"read-only|a write to"):
+        gufunc("(m,n)->(m,n)", scaled)(x)
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["no loop dims", "loop dims"])
+def test_a_core_that_holds_for_one_size(shape):
+    def swapped(x):
+        return np.stack([x[2], x[1], x[0]])
+
+    x = RNG.normal(size=shape)
+    np.testing.assert_array_equal(compiled_around("(n)->(n)", swapped)(x), x[..., ::-1])
