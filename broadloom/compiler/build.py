@@ -14,8 +14,6 @@ from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from broadloom import trace
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.emit import emit
@@ -111,8 +109,7 @@ def build(graph: Graph, tools: Toolchain, dump: trace.Dump, watch: Stopwatch) ->
 def _dump_capture(graph: Graph, dump: trace.Dump) -> None:
     """The captured graph, and beside it the arrays that its text names by digest."""
     dump.write("capture", "graph", format_graph(graph, locations=True))
-    if graph.constants and dump.folder is not None:
-        np.savez(dump.folder / "constants.npz", allow_pickle=False, **graph.constants)
+    dump.arrays(graph.constants)
 
 
 @lru_cache(maxsize=4)
@@ -143,11 +140,16 @@ def _linked(code: bytes, name: str) -> Library:
 def _generate(
     graph: Graph, tools: Toolchain, target: Target, dump: trace.Dump, watch: Stopwatch
 ) -> tuple[bytes, ModuleFacts]:
-    def keep(stage: str, text: str) -> None:
-        dump.write(stage, "graph", text)
+    constants = dict(graph.constants)
+
+    def keep(stage: str, graph: Graph) -> None:
+        dump.write(stage, "graph", format_graph(graph, locations=True))
+        constants.update(graph.constants)
 
     with watch.stage("passes"):
         optimised = tools.passes(target).run(graph, PassContext(keep if dump else None))
+    if len(constants) > len(graph.constants):  # passes made some
+        dump.arrays(constants)
     with watch.stage("fusion"):
         scheduled = fuse(optimised, fusion=tools.options.fusion, deterministic=tools.options.deterministic)
         verify_program(scheduled.program)

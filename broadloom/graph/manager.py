@@ -16,16 +16,16 @@ from broadloom.errors import BroadloomError, OptionsError, ParseError, VerifyErr
 from broadloom.graph.identity import code_identity
 from broadloom.graph.ir import Graph
 from broadloom.graph.parse import ValueParser, split
-from broadloom.graph.text import format_graph, format_value
+from broadloom.graph.text import format_value
 from broadloom.graph.verify import verify
 from broadloom.records import dataclass
 
-DumpSink = Callable[[str, str], None]  # (stage name, text)
+DumpSink = Callable[[str, Graph], None]  # (stage name, graph)
 
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What passes share. `dump` receives the text before the first pass and after each one."""
+    """What passes share. `dump` receives the graph before the first pass and after each one."""
 
     dump: DumpSink | None = None
 
@@ -82,7 +82,7 @@ def _check(p: Pass, before: Graph, after: Graph) -> None:
 
 def _dump(context: PassContext, stage: str, graph: Graph) -> None:
     if context.dump is not None:
-        context.dump(stage, format_graph(graph, locations=True))
+        context.dump(stage, graph)
 
 
 def _options(p: Pass) -> list[dataclasses.Field[Any]]:

@@ -7,10 +7,14 @@ written whole or not at all; a folder that cannot be written is one warning and 
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from broadloom.errors import warn
 
@@ -72,10 +76,23 @@ class Dump:
         """Write one stage; returns the file, or None where nothing is written."""
         if self.folder is None:
             return None
-        path = self.folder / f"{next(self._numbers):03d}_{_UNSAFE.sub('_', stage)}.{suffix}"
+        name = f"{next(self._numbers):03d}_{_UNSAFE.sub('_', stage)}.{suffix}"
+        return self._put(name, (text if text.endswith("\n") else text + "\n").encode())
+
+    def arrays(self, arrays: Mapping[str, np.ndarray]) -> Path | None:
+        """Write the arrays that the texts name by digest, in place of those written before."""
+        if self.folder is None or not arrays:
+            return None
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **arrays)
+        return self._put("constants.npz", content.getvalue())
+
+    def _put(self, name: str, content: bytes) -> Path | None:
+        assert self.folder is not None
+        path = self.folder / name
         partial = path.with_name(path.name + ".partial")
         try:
-            partial.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+            partial.write_bytes(content)
             os.replace(partial, path)
         except OSError as error:
             self._sink.warn(error)

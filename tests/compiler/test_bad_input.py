@@ -307,6 +307,26 @@ def test_dump_is_read_back(tmp_path):
     assert "bl_run" in broadloom("opt", loops, "--to", "assembly").stdout
 
 
+FOLDED = """
+import numpy as np, broadloom as bl
+TABLE = np.arange(100.0)
+f = bl.compile(lambda x: np.linalg.solve(np.eye(8) + np.ones((8, 8)), x) + TABLE[:8] * 2)
+f(np.arange(8.0))
+"""
+
+
+def test_every_dumped_stage_is_read_back_with_the_constants_that_passes_made(tmp_path):
+    folders = {"BROADLOOM_DUMP": str(tmp_path / "dump"), "BROADLOOM_CACHE_DIR": str(tmp_path / "cache")}
+    assert run_python(FOLDED, **folders).returncode == 0
+    (folder,) = (tmp_path / "dump").iterdir()
+    stages = sorted(f for f in folder.iterdir() if f.suffix in (".graph", ".loops"))
+    assert len(stages) > 4
+    assert "sha256:" in stages[-2].read_text() and stages[-1].suffix == ".loops"
+    for stage in (stages[0], stages[len(stages) // 2], stages[-2], stages[-1]):
+        done = broadloom("opt", stage, "--to", "llvm")
+        assert "bl_run" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [

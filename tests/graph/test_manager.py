@@ -102,11 +102,11 @@ def test_bad_pipelines_are_refused(text: str, error: type[Exception], message: s
 
 
 def test_each_stage_is_dumped_and_reads_back() -> None:
-    stages: list[tuple[str, str]] = []
+    stages: list[tuple[str, Graph]] = []
     pipeline = Pipeline((Replace(), Replace("add", "multiply")))
-    result = pipeline.run(parse(TEXT), PassContext(lambda stage, text: stages.append((stage, text))))
+    result = pipeline.run(parse(TEXT), PassContext(lambda stage, graph: stages.append((stage, graph))))
     assert [s for s, _ in stages] == ["input", "replace", "replace"]
-    assert parse(stages[0][1]) == parse(TEXT) and parse(stages[-1][1]) == result
+    assert stages[0][1] == parse(TEXT) and stages[-1][1] is result
     assert "multiply" in str(result)
 
 

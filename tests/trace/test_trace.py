@@ -9,6 +9,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from broadloom.errors import Location
@@ -144,6 +145,13 @@ def test_dumps_that_cannot_be_written_are_one_warning(tmp_path: Path) -> None:
     writable = DumpSink(tmp_path / "ok")
     dump = writable.begin("f")
     assert dump.folder is not None
+    assert dump.arrays({}) is None and dump.arrays({"a": np.zeros(2)}) == dump.folder / "constants.npz"
+    (dump.folder / "constants.npz").unlink()
     dump.folder.rmdir()
     with pytest.warns(UserWarning, match="BROADLOOM_DUMP"):
         assert dump.write("capture", "graph", "") is None
+    removed = DumpSink(tmp_path / "ok").begin("f")
+    assert removed.folder is not None
+    removed.folder.rmdir()
+    with pytest.warns(UserWarning, match="BROADLOOM_DUMP"):
+        assert removed.arrays({"a": np.zeros(2)}) is None
