@@ -38,7 +38,7 @@ from broadloom.frontend.operands import (
     operand,
     placed,
 )
-from broadloom.frontend.selection import Selection, over, refuse, same_mask, selections
+from broadloom.frontend.selection import Selection, over, refuse, same_mask, selects
 from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -68,7 +68,7 @@ def setitem(r: Recorder, x: object, key: object, value: object) -> None:
 
 def set_selected(r: Recorder, x: object, key: object, value: object) -> None:
     """`x[key] = value` with a boolean selection among these: `value` was selected by the mask in `key`."""
-    if not isinstance(x, ArrayHandle) or isinstance(x, Selection) or any(selections(key)):
+    if not isinstance(x, ArrayHandle) or isinstance(x, Selection) or selects(key):
         refuse("an index or index assignment of a boolean selection")
     if not x.writeable or x.numpy_scalar:
         raise plain_numpy_raises("assignment destination is read-only")

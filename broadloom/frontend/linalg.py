@@ -114,7 +114,9 @@ def np_tensordot(r: Recorder, a: object, b: object, axes: Any = 2) -> ArrayHandl
         left = list(left) if isinstance(left, (list, tuple)) else [left]
         right = list(right) if isinstance(right, (list, tuple)) else [right]
     else:
-        n = int(axes)
+        n = shapes.as_size(axes, "a number of axes")
+        if not isinstance(n, int):
+            raise Unsupported("a number of axes is a symbolic int", "use a constant")
         left, right = list(range(-n, 0)), list(range(n))
     if len(left) != len(right):
         raise plain_numpy_raises("shape-mismatch for sum")

@@ -54,6 +54,8 @@ def accumulator_into(d: DType, out: DType) -> DType:
 
 
 def _truth(keepdims: object) -> bool:
+    if isinstance(keepdims, (np.bool, float)):  # some functions of NumPy take them
+        raise Unsupported(f"keepdims of type {type(keepdims).__name__}", "pass a Python bool")
     return keepdims is not NO_VALUE and bool(keepdims)
 
 

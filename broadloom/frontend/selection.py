@@ -94,6 +94,11 @@ def selections(x: object) -> Iterator[Selection]:
         yield from selections(tuple(x.values()))
 
 
+def selects(x: object) -> bool:
+    """Is there one among arguments?"""
+    return next(selections(x), None) is not None
+
+
 def same_value(r: Recorder, a: ValueId, b: ValueId, depth: int = 8) -> bool:
     """Are two graph values equal because they are the same computation?"""
     if a == b:
@@ -131,7 +136,7 @@ def pointwise(run: Run, inputs: int | None = None) -> Run:
 
     def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
         found = list(selections(args))
-        if not found or any(selections(kwargs)):
+        if not found or selects(kwargs):
             refuse("a boolean selection in this argument")
         first = found[0]
         if any(s.rest != first.rest or not same_mask(r, s.mask, first.mask) for s in found):
@@ -203,7 +208,7 @@ def reduction(run: Run) -> Run:
     def handler(r: Recorder, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(r, *args, **kwargs)
         x = bound.arguments.pop("a")
-        if not isinstance(x, Selection) or any(selections(tuple(bound.arguments.values()))):
+        if not isinstance(x, Selection) or selects(tuple(bound.arguments.values())):
             refuse("a boolean selection in this argument")
         if "where" in bound.arguments or bound.arguments.get("keepdims", False) is True:
             refuse("where= or keepdims= with a boolean selection")

@@ -49,6 +49,8 @@ def as_size(x: object, what: str = "a size") -> Size:
 def as_shape(x: object) -> Shape:
     """A shape given as one int or a sequence of ints."""
     if isinstance(x, (list, tuple)):
+        if any(isinstance(e, (bool, np.bool)) for e in x):  # some functions of NumPy take them
+            raise Unsupported("a size is a bool", "pass an int")
         return tuple(as_size(e, "a shape") for e in x)
     if isinstance(x, np.ndarray):
         return tuple(int(e) for e in x)
@@ -57,6 +59,8 @@ def as_shape(x: object) -> Shape:
 
 def axis_from_end(axis: object, ndim: int) -> int:
     """One axis, as a negative number."""
+    if isinstance(axis, (bool, np.bool)):  # some functions of NumPy take them
+        raise Unsupported("an axis is a bool", "pass an int")
     a = as_size(axis, "an axis")
     if not isinstance(a, int):
         raise Unsupported("an axis is a symbolic int", "use a constant axis")

@@ -99,7 +99,7 @@ class Entry:
         except TypeError as error:
             raise Unsupported(f"{self.name}: {error}", "leave out these arguments") from error
         run = self.run
-        if any(selection.selections((args, kwargs))):
+        if selection.selects((args, kwargs)):
             if self.selected is None:
                 selection.refuse(f"{self.name} of a boolean selection")
             run = self.selected

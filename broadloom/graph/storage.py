@@ -105,6 +105,9 @@ class ArrayHandle:
     tensor: bool = False  # in the program it is a tensor of this package, not an array of NumPy
     packed: DType | None = None  # its elements are integers of so many bits, here in the 8-bit dtype that is `wide`
 
+    def __bool__(self) -> bool:
+        raise DTypeError("an array stands where a bool has to be known", got=f"{self.dtype}", remedy="pass a bool")
+
     @property
     def dtype(self) -> DType:
         return self.type.dtype
@@ -168,6 +171,9 @@ class WeakScalar:
 
     handle: ArrayHandle
     kind: Literal["i", "f", "c"]
+
+    def __bool__(self) -> bool:
+        return bool(self.handle)
 
 
 @dataclass(frozen=True, slots=True)
