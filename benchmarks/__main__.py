@@ -148,8 +148,10 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     with console.status("limits of the machine") as status:
         reached = limits.measure((1, options.threads) if options.threads > 1 else (1,))
-        run = comparison.compare(chosen, status.update, RESULTS)
+        run = comparison.compare(chosen, status.update if console.is_terminal else console.print, RESULTS)
     run.limits = reached
+    path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+    path.write_text(results.to_json(run))  # before anything else can go wrong
     for memory in run.cells:
         show(console, tables.steady(run, memory, spreads=False))
     first = next(iter(run.cells))
@@ -167,12 +169,11 @@ def main() -> None:
         show(console, tables.promises(run, memory))
     for failure in tables.failures(run):
         console.print(f"not run: {failure}")
-    keep(run, console, options.document)
+    keep(run, path, console, options.document)
 
 
-def keep(run: results.Run, console: Console, as_document: bool) -> None:
+def keep(run: results.Run, path: Path, console: Console, as_document: bool) -> None:
     """Write the run, its picture, and the document where asked for."""
-    path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     path.write_text(results.to_json(run))
     kept = [path]
     if picture.can_draw() and picture.draw(run, next(iter(run.cells)), path.with_suffix(".svg")):

@@ -7,6 +7,7 @@ name, so that this table can be read anywhere; arrays are converted before anyth
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 from collections.abc import Callable
@@ -160,6 +161,10 @@ def forget(column: Column) -> None:
     gc.collect()
     if column.name == OURS:
         native = importlib.import_module("broadloom.runtime.native")
-        limit = importlib.import_module("broadloom.runtime.allocator").DEFAULT_LIMIT
-        native.limit_blocks(0)
-        native.limit_blocks(limit)
+        allocator = importlib.import_module("broadloom.runtime.allocator")
+        address, size = native.runtime().address, allocator.LARGE_BLOCK
+        native.limit_blocks(size)
+        block = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("bl_alloc"))(None, size)
+        # a bound takes effect with the next block that comes back and is not larger
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("bl_free"))(None, block, size)
+        native.limit_blocks(allocator.DEFAULT_LIMIT)

@@ -83,8 +83,21 @@ Load averages (1, 5, 15 minutes) before the run: {before}; after it: {after}. Th
 """
 
 
+def disturbed(run: Run) -> bool:
+    """Whether other work took a large part of the processors."""
+    return max(run.machine["load before"]) > 1.5 * run.settings["threads"]
+
+
+SHARED = """\
+**Other work took most of the machine during this run.** What it shows is that everything runs and agrees; a time is a
+sign at best. Threads that wait for each other by spinning, as OpenMP's do in torch, torch.compile and numba, lose most.
+"""
+
+
 def parts(run: Run, picture_name: str) -> Iterator[str]:
     yield HEAD
+    if disturbed(run):
+        yield SHARED
     yield machine(run)
     yield markdown(tables.limits(run))
     first = next(iter(run.cells))
