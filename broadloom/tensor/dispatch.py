@@ -274,6 +274,8 @@ def wrap(result: Any, sources: Sequence[Any] = ()) -> Any:
 def _shared(result: Array, sources: Sequence[Any]) -> Any:
     """The source that a result is, or a tensor that shares the version of the source whose memory it shows, if any."""
     base = result.base
+    if base is not None and not isinstance(base, np.ndarray):
+        base = getattr(base, "base", None)  # what holds the memory of `as_strided`
     for s in sources:
         if type(s) is Tensor:
             array = s._array

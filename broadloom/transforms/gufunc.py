@@ -268,8 +268,12 @@ def keywords(
     out: Any = None,
     dtype: Any = None,
     casting: Any = "same_kind",
+    **unknown: Any,
 ) -> Keywords:
     """The checked keyword arguments. Raises `OptionsError`, or TypeError as NumPy does."""
+    if unknown:
+        allowed = "axes, axis, keepdims, out, dtype, casting"
+        raise TypeError(f"{g.name}: unknown keyword argument; got {', '.join(unknown)}; allowed: {allowed}")
     ranks = [len(spec) for spec in g.signature.inputs]
     if axis is not None:
         if axes is not None:

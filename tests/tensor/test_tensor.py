@@ -283,6 +283,11 @@ def test_views_share_memory_and_version() -> None:
     fresh += 1
     assert x.version == before + 3
     assert np.meshgrid(*[fresh[0]], copy=False)[0].version == 1 and np.asarray([fresh, fresh]).shape == (2, 2, 3)
+    for base in (x, x[1:]):
+        windows = np.lib.stride_tricks.sliding_window_view(base, 1, axis=0)
+        before = windows.version
+        x[0] = 8
+        assert windows.version == x.version > before
 
 
 def test_what_is_no_array_is_left_to_its_own_operator() -> None:

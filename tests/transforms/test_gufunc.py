@@ -110,6 +110,8 @@ def test_refusals(gufunc):
         gufunc("(n)->()", lambda x: x.fill(1.0) or x.sum())(X)
     with pytest.raises(ValueError, match="cannot cast"):
         total(X, out=np.empty((3, 4), np.int64))
+    with pytest.raises((TypeError, bl.errors.GraphBreakError), match="unknown keyword argument; got where"):
+        total(X, where=True)
     with pytest.raises(ParseError):
         gufunc("(n->()", lambda x: x)
     with pytest.raises(TypeError, match="takes 1 operands"):
