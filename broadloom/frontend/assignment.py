@@ -168,8 +168,10 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
     """`u.at(a, indices, b)`: like `a[indices] = u(a[indices], b)`, but repeated indices count each time."""
     if not isinstance(a, ArrayHandle) or not a.writeable:
         raise plain_numpy_raises("ufunc.at needs a writeable array")
-    if u not in (np.add, np.subtract) or a.dtype is dtypes.bool_:
+    if u not in (np.add, np.subtract):
         raise Unsupported(f"np.{u.__name__}.at", "use np.add.at, or a[idx] op= b if no index is repeated")
+    if a.dtype is dtypes.bool_:
+        raise Unsupported(f"np.{u.__name__}.at on bools", "count in integers, or write a[idx] |= b")
     value = operand(r, b)
     if value.handle is not None and not np.can_cast(value.handle.dtype.numpy, a.dtype.numpy, "same_kind"):
         raise plain_numpy_raises("cannot cast the operand of ufunc.at")
@@ -178,7 +180,12 @@ def ufunc_at(r: Recorder, u: np.ufunc, a: object, indices: object, b: object = N
         v = call(r, "negative", v)
     parsed = parse(r, a, indices)
     if any(isinstance(p, Mask) for p in parsed.parts):
-        parsed = without_masks(r, parsed)
+        try:
+            parsed = without_masks(r, parsed)
+        except Unsupported as error:
+            sign = "+" if u is np.add else "-"
+            remedy = f"write a[mask] {sign}= b, which is the same: a mask repeats no index"
+            raise Unsupported(f"np.{u.__name__}.at where a mask of this call's data is true", remedy) from error
     if all(isinstance(p, BASIC) for p in parsed.parts):
         view = basic_view(r, a, parsed.parts)
         r.write(view, call(r, "add", view, _no_larger(r, v, view.shape)))

@@ -59,7 +59,7 @@ def np_select(
     conditions = [as_array(r, c) for c in condlist]
     if any(c.dtype is not dtypes.bool_ for c in conditions):
         raise plain_numpy_raises("conditions must be boolean")
-    result = lift(r, operand(r, default), d)
+    result = cast(r, as_array(r, default), d)  # NumPy fills with it, by any cast
     choices = [lift(r, operand(r, c), d) for c in choicelist]
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         result = call(r, "where", condition, choice, result)

@@ -91,6 +91,18 @@ def _attribute(name: str) -> Any:
     return property(get, doc=f"As `numpy.ndarray.{name}`.")
 
 
+def _part(name: str) -> Any:
+    """`real` or `imag`, which can be set."""
+    part = _attribute(name)
+
+    def put(self: Any, value: Any) -> None:
+        if name == "imag" and self.dtype.kind != "c":
+            raise TypeError("a tensor of real numbers has no imaginary part to set")
+        part.fget(self)[...] = value
+
+    return part.setter(put)
+
+
 def _method(name: str) -> Any:
     """A method of an ndarray."""
 
@@ -138,7 +150,8 @@ class ArrayMethods:
 
     # ---- attributes and methods of an ndarray -------------------------------------------------------------------
 
-    T, mT, real, imag = map(_attribute, ("T", "mT", "real", "imag"))
+    T, mT = map(_attribute, ("T", "mT"))
+    real, imag = map(_part, ("real", "imag"))
     flat, flags, data = map(_attribute, ("flat", "flags", "data"))
     all, any, argmax, argmin, argpartition, argsort = map(
         _method, ("all", "any", "argmax", "argmin", "argpartition", "argsort")

@@ -266,6 +266,11 @@ def test_linalg_refused() -> None:
         refused(f, M, b)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u4", "i1", "i8", "f4", "c8"])
+def test_select_fills_with_its_default_by_any_cast(dtype: str) -> None:
+    check(lambda np, x: (np.select([x > 1], [x], -1), np.select([x > 1], [x], default=1.5)), np.arange(3).astype(dtype))
+
+
 def test_products_broadcast_to_an_output() -> None:
     a, v = np.arange(9.0).reshape(3, 3), np.arange(3.0)
     check(lambda np, v, out: np.matmul(v, v, out=out), v, np.zeros((2, 3)))

@@ -234,6 +234,9 @@ def test_add_at() -> None:
         np.add.at(x, (slice(None), i), v)
 
     check(g, np.arange(16).reshape(4, 4), np.array([0, 0, 1]), np.arange(3))
+    for text, x in (("bools", np.ones(3, bool)), ("mask", np.arange(3))):
+        with pytest.raises(Unsupported, match=text):
+            record(lambda np, x, m: np.add.at(x, m, 1), (x, x > 1))
 
 
 def test_values_are_cast_and_broadcast() -> None:

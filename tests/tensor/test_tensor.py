@@ -327,3 +327,22 @@ def test_arrays_of_other_classes_stay_what_they_are() -> None:
 def test_tensors_hold_numbers(x: Any) -> None:
     with pytest.raises(bl_errors.DTypeError, match="numbers"):
         bl.asarray(x)
+
+
+def test_parts_of_complex_numbers_are_set() -> None:
+    x, real = T(np.ones(3, np.complex64)), T(np.ones(3))
+    kept = x.real
+    x.real, x.imag, real.real = [1, 2, 3], -1, 7
+    np.testing.assert_array_equal(x, [1 - 1j, 2 - 1j, 3 - 1j])
+    assert kept[2] == 3 and x.version == kept.version == 2 and real[0] == 7
+    with pytest.raises(TypeError, match="imaginary"):
+        real.imag = 0
+
+    def halved(z):
+        print(end="")
+        z.imag = z.imag / 2
+        return z.real
+
+    pair = np.array([[1 + 2j], [3 - 4j]])
+    np.testing.assert_array_equal(bl.vmap(halved)(pair), [[1], [3]])
+    np.testing.assert_array_equal(pair, [[1 + 1j], [3 - 2j]])
