@@ -21,7 +21,7 @@ from broadloom.capture.containers import constant_key, entries, plain
 from broadloom.capture.context import MAX_STEPS, Context
 from broadloom.capture.inputs import realise
 from broadloom.capture.methods import as_entries
-from broadloom.capture.normalise import local_names, normalise
+from broadloom.capture.normalise import caught, local_names, normalise
 from broadloom.capture.sources import Module
 from broadloom.capture.values import (
     CellValue,
@@ -46,7 +46,7 @@ from broadloom.frontend.unsupported import DependsOnData
 class Activation:
     """One call of a Python function: its slots, stack and position."""
 
-    __slots__ = ("code", "fast", "function", "instructions", "names", "namespace", "position", "stack")
+    __slots__ = ("caught", "code", "fast", "function", "instructions", "names", "namespace", "position", "stack")
 
     def __init__(self, function: FunctionValue, local: dict[str, Value]) -> None:
         self.function = function
@@ -54,6 +54,7 @@ class Activation:
         self.names = local_names(function.code)
         self.namespace: Namespace = function.namespace
         self.instructions = normalise(function.code)
+        self.caught = caught(function.code)
         self.position = 0
         self.stack: list[Value] = []
         self.fast: list[Value] = [Marker.UNBOUND] * len(self.names)
@@ -113,11 +114,26 @@ def _steps(c: Context, a: Activation) -> Iterator[tuple[str, Value]]:
         if instruction.op in ("return", "yield"):
             yield instruction.op, a.stack.pop()
             continue
+        steps = c.root.steps if a.position - 1 in a.caught else None
         try:
             HANDLERS[instruction.op](c, a, instruction.arg)
+            if steps is not None:
+                _check_caught(c, steps)
         except DependsOnData as refusal:  # a direct question to a boolean selection
             hint = refusal.remedy or "call it outside the compiled function"
             c.refuse(Code.DATA_DEPENDENT, "a boolean selection", refusal.what, hint)
+
+
+def _check_caught(c: Context, since: int) -> None:
+    """Refuse what may raise at run time where the function would catch it."""
+    op = c.root.raising(since)
+    if op is not None:
+        c.refuse(
+            Code.UNSUPPORTED_PYTHON,
+            f"{op} in a try statement",
+            "the data may make it raise, and compiled code does not go on with the handler",
+            "move it out of the try statement",
+        )
 
 
 # ---- stack and locals -----------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ vocabulary (the keys of `Evaluator`'s table), the same for every version.
 What holds: jump targets are indices into the result; locals, cells and free variables share one index space
 (`localsplus`); a call finds on the stack two slots - callable and NULL or self, in either order - below its
 arguments; exhausting an iterator pops it; an opcode outside the vocabulary becomes `unsupported`, which is an
-error only when it is reached. Exception tables are left out: what raises is not captured.
+error only when it is reached. Exception handlers are left out, as what raises is not captured; `caught` says which
+instructions have one.
 """
 
 from __future__ import annotations
@@ -45,6 +46,25 @@ def normalise(code: CodeType) -> tuple[Instruction, ...]:
     """
     # Equal code objects of different files differ in nothing that is kept here, but the id keeps lookups exact.
     return _normalised((id(code), code))
+
+
+@lru_cache(maxsize=4096)
+def _caught(key: tuple[int, CodeType]) -> frozenset[int]:
+    return _Normaliser(key[1]).caught()
+
+
+def caught(code: CodeType) -> frozenset[int]:
+    """The instructions of `normalise(code)` whose errors an `except` may catch.
+
+    >>> def f(x):
+    ...     try:
+    ...         return x.shape
+    ...     except AttributeError:
+    ...         return x + 1
+    >>> [normalise(f.__code__)[i].op for i in sorted(caught(f.__code__))][:2]
+    ['load_fast', 'load_attr']
+    """
+    return _caught((id(code), code)) if code.co_exceptiontable else frozenset()
 
 
 def local_names(code: CodeType) -> tuple[str, ...]:
@@ -154,6 +174,34 @@ class _Normaliser:
             if isinstance(arg, _Target):
                 arg = (index_of[arg.offset], arg.more)
             yield Instruction(op, arg, line)
+
+    def caught(self) -> frozenset[int]:
+        """The indices of the instructions from whose errors an `except` is reached, also by way of a `with`."""
+        entries = list(dis.Bytecode(self.code).exception_entries)  # type: ignore[attr-defined]
+        names = {s.offset: s.opname for s in self.source}
+
+        def catches(offset: int, depth: int = 0) -> bool:
+            entry = next((e for e in entries if e.start <= offset < e.end), None)
+            if entry is None or depth > len(entries):
+                return False
+            handler = iter([names[k] for k in sorted(names) if k >= entry.target])
+            if next(handler) == "PUSH_EXC_INFO":
+                for name in handler:
+                    if name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT"):
+                        return True
+                    if name == "RERAISE":  # `with`, `finally`
+                        break
+            return catches(entry.target, depth + 1)
+
+        found: set[int] = set()
+        count = 0
+        for at, instruction in enumerate(self.source):
+            if instruction.opname not in _DROPPED:
+                made = len(self.emit(at, instruction))
+                if catches(instruction.offset):
+                    found.update(range(count, count + made))
+                count += made
+        return frozenset(found)
 
     def emit(self, at: int, instruction: dis.Instruction) -> list[Emitted]:
         name, arg, value = instruction.opname, instruction.arg, instruction.argval

@@ -138,6 +138,19 @@ class GraphBuilder:
         self._nodes.append((Node(literal, (), (), (result,), self.location), len(self._types)))
         return self._define(result)
 
+    @property
+    def steps(self) -> int:
+        """How many literals and calls there are."""
+        return len(self._nodes)
+
+    def raising(self, since: int) -> Op | None:
+        """The first op called after so many steps that may raise at run time."""
+        for node, _ in self._nodes[since:]:
+            op = node.op
+            if isinstance(op, Op) and op.may_raise(tuple(self._types[i].dtype for i in node.inputs), dict(node.attrs)):
+                return op
+        return None
+
     def call_tuple(self, op: str | Op, *inputs: ValueId, **attrs: Any) -> tuple[ValueId, ...]:
         """Calls an op; always a tuple of results. Raises `ShapeError` and `DTypeError` as `ops.infer` does."""
         record = OPS.get(op) if isinstance(op, str) else op

@@ -233,6 +233,16 @@ class Recorder:
         return Recorder(builder=builder)
 
     @property
+    def steps(self) -> int:
+        """How many steps the graph has so far."""
+        return self._graph.steps
+
+    def raising(self, since: int) -> str | None:
+        """The first op after so many steps that may raise at run time."""
+        op = self._graph.raising(since)
+        return None if op is None else op.name
+
+    @property
     def location(self) -> Location | None:
         """The user's line that the next steps belong to."""
         return self.builder.location
