@@ -21,7 +21,7 @@ def test_a_mask_of_other_sizes_raises_as_in_numpy(mask, dynamic):
         return x
 
     for f in (read, write):
-        with pytest.raises(IndexError, match="boolean index did not match"):
+        with pytest.warns(UserWarning), pytest.raises(IndexError, match="boolean index did not match"):
             bl.compile(f, dynamic=dynamic)(X)
 
 

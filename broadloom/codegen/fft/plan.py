@@ -121,8 +121,8 @@ def _smooth(least: int) -> int:
 def roots(k: Array, n: int) -> tuple[Array, Array]:
     """Real and imaginary part of exp(-2j pi k/n) in long double, from an angle within an eighth of the circle.
 
-    >>> [part.astype(float).tolist() for part in roots(np.arange(5), 4)]
-    [[1.0, 0.0, -1.0, 0.0, 1.0], [-0.0, -1.0, -0.0, 1.0, -0.0]]
+    >>> [part.astype(float).tolist() for part in roots(np.array([1, 3]), 8)]
+    [[0.7071067811865476, -0.7071067811865476], [-0.7071067811865476, -0.7071067811865476]]
     """
     eighth, rest = np.divmod(8 * (np.asarray(k, np.int64) % n), n)  # in [0, 8); the angle is (eighth + rest/n) pi/4
     odd = eighth % 2 == 1
