@@ -262,8 +262,8 @@ class Extern:
     (m, p), each with one of its last two strides 1; the factorisations work in place on results that hold a copy of
     the operand. Or it is a kernel of our own: "sort" and "argsort" along the last axis and "search" of values in sorted
     rows (`codegen.sorting`); "fft", "rfft" and "irfft" along the last axis, in any strides (`codegen.fft.step`); and
-    those whose names begin with "lanes_", on many small matrices in any strides (`codegen.lanes.step`). A library call
-    with the attribute `lanes` is made by such a kernel where the sizes of the call allow it (`codegen.lanes.choice`)."""
+    those whose names begin with "lanes_", on many small matrices in any strides (`codegen.lanes.step`). A call with the
+    attribute `lanes` is made by such a kernel where the sizes of the call allow it (`codegen.lanes.choice`)."""
 
     name: str
     routine: str  # "gemm", "getrf", ...: the tables of `codegen.extern` and `codegen.factorisations`

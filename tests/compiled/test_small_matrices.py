@@ -149,6 +149,48 @@ def test_the_report_says_why(rng: np.random.Generator) -> None:
     assert "by the sizes of the call" in str(f.report())
 
 
+SIDES = ((1, 1, 1), (2, 3, 4), (5, 5, 1), (1, 7, 3), (8, 8, 8), (9, 4, 13), (0, 3, 2), (2, 0, 3), (13, 31, 7))
+
+
+def products(a: Array, b: Array) -> tuple[Array, ...]:
+    turned = np.swapaxes(np.swapaxes(b, -1, -2).copy(), -1, -2)
+    return a @ b, a @ turned, a[0] @ b, a @ b[0], (a + 1) @ (2 * b) - 1
+
+
+@pytest.mark.parametrize("sides", SIDES, ids=str)
+def test_products(sides: tuple[int, int, int], request: pytest.FixtureRequest, rng: np.random.Generator) -> None:
+    m, n, p = sides
+    every = [(d, k) for d in DTYPES for k in COUNTS]
+    for dtype, count in every if request.config.getoption("--full") else [every[i] for i in rng.permutation(20)[:2]]:
+        a, b = rights(rng, dtype, count, m, n), rights(rng, dtype, count, n, p)
+        a, b = (x * (1 - 2j) if np.dtype(dtype).kind == "c" else x for x in (a, b))
+        a, b = a.astype(dtype), b.astype(dtype)
+        for dynamic in (False, None):
+            compiled = bl.compile(products, fullgraph=True, dynamic=dynamic)
+            assert_close(compiled(a, b), products(a, b))
+            if count > 1:
+                assert_close(compiled(a[1:].copy(), b[1:].copy()), products(a[1:], b[1:]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sides", "form"),
+    [
+        (np.float64, (4, 4, 4), "lanes_matmul"),
+        (np.complex64, (20, 20, 20), "lanes_matmul"),
+        (np.float32, (16, 16, 16), "kernel"),
+        (np.float64, (20, 20, 20), "lanes_matmul"),
+        (np.int64, (4, 4, 4), "kernel"),
+        (np.float64, (64, 64, 64), "gemm"),
+    ],
+    ids=str,
+)
+def test_who_makes_a_product(dtype: Any, sides: tuple[int, int, int], form: str) -> None:
+    m, n, p = sides
+    compiled = bl.compile(lambda a, b: a @ b, fullgraph=True)
+    compiled(np.ones((50, m, n), dtype), np.ones((50, n, p), dtype))
+    assert [k.kind for k in compiled.report().kernels] == [form]
+
+
 RAISING: dict[str, Callable[[Array], Any]] = {
     "solve": lambda a: np.linalg.solve(a, a),
     "inv": lambda a: np.linalg.inv(a),

@@ -106,8 +106,8 @@ def test_kalman_filter_of_many_objects_is_the_loop_over_them(example):
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
     error = [np.sqrt(np.mean((x - position) ** 2)) for x in (measured, want[..., :2])]
     assert error[1] < 0.9 * error[0]
-    # One factorisation a step for all objects, and as many kernels as for one of them.
-    assert sum(k.kind == "getrf" for k in report.kernels) == 6
+    # One solution a step for all objects, and as many kernels as for one of them.
+    assert sum(k.kind == "lanes_solve" for k in report.kernels) == 6
     alone = bl.explain(kalman.follow)(measured[0], state[0], spread[0]).kernels
     assert len(report.kernels) <= len(alone)
 

@@ -260,17 +260,21 @@ class Algorithms:
         """x (rows, depth) times y (depth, columns)."""
         field, (rows, depth, columns) = self.field, sizes
 
-        def row(i: Place) -> None:
-            def together(places: list[Place]) -> None:
-                def term(t: Place, *totals: Val) -> tuple[Val, ...]:
-                    left = x.get(i, t)
-                    pairs = zip(self._numbers(totals), places, strict=True)
-                    return tuple(part for total, c in pairs for part in field.add_product(total, left, y.get(t, c)))
+        def block(lines: list[Place], places: list[Place]) -> None:
+            def term(t: Place, *totals: Val) -> tuple[Val, ...]:
+                left = [x.get(i, t) for i in lines]
+                right = [y.get(t, c) for c in places]
+                pairs = [(p, q) for p in left for q in right]
+                made = [field.add_product(n, *pair) for n, pair in zip(self._numbers(totals), pairs, strict=True)]
+                return tuple(part for number in made for part in number)
 
-                start = field.constant(0.0) * len(places)
-                for c, total in zip(places, self._numbers(self.engine.loop(0, depth, term, start)), strict=True):
-                    result.set(i, c, total)
+            start = field.constant(0.0) * (len(lines) * len(places))
+            found = iter(self._numbers(self.engine.loop(0, depth, term, start)))
+            for i in lines:
+                for c in places:
+                    result.set(i, c, next(found))
 
-            self.engine.tiles(0, columns, together)
+        def row(lines: list[Place]) -> None:
+            self.engine.tiles(0, columns, lambda places: block(lines, places))
 
-        self.engine.loop(0, rows, row)
+        self.engine.tiles(0, rows, row, 4 // field.parts if field.registers >= 32 else 2 // field.parts)

@@ -105,8 +105,8 @@ class Engine(ABC):
         """`body(i, *carried)` gives the carried values of the next round, for i from low up to high."""
 
     @abstractmethod
-    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None]) -> None:
-        """`body` for all places from low up to high, some together."""
+    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None], size: int = TILE) -> None:
+        """`body` for all places from low up to high: `size` of them together, a power of two, the last ones alone."""
 
     @abstractmethod
     def where_any(self, mask: Val, body: Callable[[], None]) -> None:
@@ -124,7 +124,7 @@ class Unrolled(Engine):
             carried = body(i, *carried) or ()
         return tuple(carried)
 
-    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None]) -> None:
+    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None], size: int = TILE) -> None:
         assert isinstance(low, int) and isinstance(high, int)
         for i in range(low, high):
             body([i])
@@ -142,16 +142,16 @@ class Looped(Engine):
         start, end = (i64(v) if isinstance(v, int) else v for v in (low, high))
         return self.b.for_loop(start, end, body, carried, flags="nuw nsw", metadata=as_is(self.b))
 
-    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None]) -> None:
+    def tiles(self, low: Place, high: Place, body: Callable[[list[Place]], None], size: int = TILE) -> None:
         b = self.b
         start, end = (i64(v) if isinstance(v, int) else v for v in (low, high))
         count = b.sub(end, start)
-        whole = b.add(start, b.and_(b.intrinsic("smax", count, i64(0)), i64(-TILE)))
+        whole = b.add(start, b.and_(b.intrinsic("smax", count, i64(0)), i64(-size)))
 
         def together(i: Val) -> None:
-            body([plus(b, i, k) for k in range(TILE)])
+            body([plus(b, i, k) for k in range(size)])
 
-        b.for_loop(start, whole, together, step=TILE, flags="nuw nsw", name="tile", metadata=as_is(b))
+        b.for_loop(start, whole, together, step=size, flags="nuw nsw", name="tile", metadata=as_is(b))
         b.for_loop(whole, end, lambda i: body([i]), flags="nuw nsw", name="rest", metadata=as_is(b))
 
     def where_any(self, mask: Val, body: Callable[[], None]) -> None:

@@ -49,6 +49,11 @@ class Field:
         return vector("i64" if self.element == "double" else "i32", self.lanes)
 
     @property
+    def registers(self) -> int:
+        """How many vectors the registers of the target hold."""
+        return 32 if self.lanes * (64 if self.element == "double" else 32) == 512 else 16
+
+    @property
     def mantissa(self) -> int:
         return _LIMITS[self.element][0]
 

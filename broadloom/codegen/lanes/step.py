@@ -45,7 +45,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
 ON_STACK = 1 << 14  # bytes of grids that lie on the stack
-UNROLLED = 4  # sides of matrices whose code has no loops
+UNROLLED = 4
 
 CORES: dict[str, tuple[tuple[str, int], ...]] = {  # roles, and how many core axes each has
     "lanes_solve": (("a", 2), ("b", 2), ("x", 2)),

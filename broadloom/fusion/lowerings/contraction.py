@@ -1,4 +1,5 @@
-"""Lowering of matrix products: our own loops for small, integer and vector shapes, BLAS for the rest.
+"""Lowering of matrix products: our own loops for small, integer and vector shapes, many small matrices side by side,
+BLAS for the rest.
 
 The choice is a pure function of dtype and shape; the loops are a reduction like any other, so their prologues fuse.
 """
@@ -12,12 +13,15 @@ from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous, flat_index
 from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind, Region
 from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.fusion.lowerings import lanes
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
+from broadloom.passes.small_matrices import Choice, Either, Lanes, Library, choose
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, ge, product
 
 SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which a library call costs more than it saves
+SHORT = 8  # sides of matrices whose products are computed side by side in any case
 BLAS_DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 
 
@@ -44,6 +48,9 @@ def lower_contraction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Te
     conjugated = op.name in ("vecdot", "vecmat") and x.dtype.kind == "c"
     if not state.deterministic and use_blas(x.dtype, kind, _extents(kind, x, y)):
         return _gemm(state, node, ids, x, y)
+    choice = _beside(state, node, kind, x, y)
+    if isinstance(choice, Lanes):
+        return lanes.lower_beside(state, node, ids, "lanes_matmul", (x, y), choice)[0]
     return _loops(state, node, ids, x, y, kind, conjugated)
 
 
@@ -62,6 +69,45 @@ def use_blas(dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size]) 
         return False
     work = product(extents)
     return not (isinstance(work, int) and work < SMALL_PRODUCT)
+
+
+def _beside(state: Lowering, node: Node, kind: Contraction, x: TensorBox, y: TensorBox) -> Choice:
+    """Whether many small products are computed side by side. Facts of the right operand decide as well: it may be one
+    matrix for all, or lie by columns."""
+    if x.dtype not in BLAS_DTYPES or not (kind.rows and kind.columns):
+        return Library("vectors")
+    shape = node.types[0].shape
+    shared = product(y.shape[:-2]) == 1
+    found = state.strided(y)
+    by_rows = found is None or found[1].strides[-1] == 1
+    return choose_product(x.dtype, product(shape[:-2]), _extents(kind, x, y), shared=shared, by_rows=by_rows)
+
+
+def choose_product(
+    dtype: DType, count: Size, extents: tuple[Size, Size, Size], *, shared: bool, by_rows: bool
+) -> Choice:
+    """Whether `count` products (m, n) @ (n, p) are computed side by side, or by loops of their own. `shared`: there is
+    one right matrix; `by_rows`: its rows lie in one piece. Loops are as fast, and fuse with what is around them, where
+    rows of the right matrix fill vectors.
+
+    >>> print(choose_product(dtypes.float64, 100, (4, 4, 4), shared=False, by_rows=True))
+    side by side: 100 matrices with sides up to 4
+    >>> print(choose_product(dtypes.float64, 100, (16, 16, 16), shared=False, by_rows=True))
+    one by one: rows of the right matrix fill vectors
+    """
+    choice = choose(count, extents)
+    if isinstance(choice, Either):
+        return Library("sizes are not known")
+    if isinstance(choice, Library) or dtype.kind == "c":
+        return choice
+    rows, depth, columns = (int(n) for n in extents if isinstance(n, int))
+    if shared:
+        return Library("one right matrix for all")
+    if columns == 1 and max(rows, depth) > SHORT:
+        return Library("matrices times vectors")
+    if max(rows, depth, columns) > SHORT and by_rows and columns % SHORT == 0:
+        return Library("rows of the right matrix fill vectors")
+    return choice
 
 
 # ---- our loops --------------------------------------------------------------------------------------------------
