@@ -166,7 +166,7 @@ class Context:
         return self._location
 
     def at(self, code: CodeType, line: int) -> None:
-        """Move to a line; inside of Python's and NumPy's own libraries the line that called them stays."""
+        """Move to a line; inside of libraries, of which this package is one, the line that called them stays."""
         known = self._location
         if known is not None and _is_library(code.co_filename):
             return
@@ -371,14 +371,17 @@ class Context:
         return name
 
 
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
 @cache
 def _is_library(file: str) -> bool:
-    """Whether a file belongs to Python's standard library, NumPy or SciPy: its lines tell the user nothing.
+    """Whether a file belongs to this package, Python's library, NumPy or SciPy: its lines tell the user nothing.
 
     >>> _is_library(os.__file__), _is_library("model.py")
     (True, False)
     """
-    if file.startswith("<frozen "):
+    if file.startswith(("<frozen ", OWN)):
         return True
     paths = sysconfig.get_paths()
     packages = [os.path.join(paths[name], package) for name in ("purelib", "platlib") for package in ("numpy", "scipy")]

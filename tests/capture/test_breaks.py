@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.capture.breaks import Break, Code
 from broadloom.errors import GraphBreakError, Location
 
@@ -576,3 +577,21 @@ def test_a_call_that_does_not_bind(harness) -> None:
 def test_what_is_no_python_function_is_a_type_error(harness) -> None:
     with pytest.raises(TypeError, match="Python function"):
         harness.refused(np.sin, 1.0)
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        lambda x: bl.unstack(x + 1)[0],
+        lambda x: bl.nonzero(x + 1)[0],
+        lambda x: bl.reshape(x + 1, (5, 5)),
+        lambda x: bl.random.normal(bl.random.key(0), 0, -1) * x,
+    ],
+    ids=["unstack", "nonzero", "reshape", "random"],
+)
+def test_breaks_in_functions_of_the_package_name_the_line_that_called_them(core) -> None:
+    with pytest.raises(GraphBreakError) as caught:
+        bl.compile(core, fullgraph=True, dynamic=True)(np.ones((3, 3)))
+    place = caught.value.location
+    assert place is not None
+    assert (place.file, place.line) == (__file__, core.__code__.co_firstlineno)
