@@ -47,6 +47,10 @@ REFUSED = {
     "a condition of a batched value": [lambda: bl.vmap(condition)(X)],
     "int() of a batched value": [lambda: bl.vmap(lambda x: np.arange(int(x[0, 0])))(X)],
     "a write to weights, which belongs to the program around": [lambda: bl.vmap(write)(X)],
+    "shares memory with another argument": [
+        lambda: bl.vmap(lambda x, y: x.__iadd__(y), (0, 1))(*[np.ones((3, 3))] * 2),
+        lambda: (lambda z: bl.vmap(lambda x, y: x.__iadd__(y))(z[1:], z[:-1]))(np.ones((3, 3))),
+    ],
     "kept from a batched function": [use_what_was_kept],
     "without a batching rule of its own": [lambda: bl.vmap(lambda x: np.apply_along_axis(np.sum, 0, x))(X)],
     "drawn once, for all examples": [lambda: bl.vmap(lambda x: x + np.random.default_rng(0).random())(X)],

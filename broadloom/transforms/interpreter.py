@@ -26,7 +26,7 @@ from broadloom.tensor.interpreted import RecordingInterpreter
 from broadloom.tensor.packed import PackedTensor, from_numpy
 from broadloom.tensor.stack import Interpreter, active
 from broadloom.tensor.users import raised_at, user_name
-from broadloom.transforms.level import Level
+from broadloom.transforms.level import Level, shared_write
 
 
 class Ground(RecordingInterpreter):
@@ -67,6 +67,13 @@ class Ground(RecordingInterpreter):
         """Whether an array is one of those that came in."""
         return any(self.builder.array(value) is array for _, _, value in self._arrays.values())
 
+    def refuse_overlap(self) -> None:
+        """Raises `TransformError` where an array that was written has elements in common with another one."""
+        arrays = [(self.builder.array(before), h.storage.value != before) for _, h, before in self._arrays.values()]
+        for k, (a, written) in enumerate(arrays):
+            if written and any(_overlap(a, b) for j, (b, _) in enumerate(arrays) if j != k):
+                raise shared_write()
+
     def write_back(self) -> None:
         """Copies what was written into the arrays. A value may be a view of an array that is written as well."""
         writes = [
@@ -77,6 +84,14 @@ class Ground(RecordingInterpreter):
         values = [v if v.flags.owndata and not self.holds(v) else v.copy() for _, v in writes]
         for (target, _), value in zip(writes, values, strict=True):
             target[...] = value
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays have an element in common; True where that is hard to tell."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=100_000))
+    except np.exceptions.TooHardError:
+        return True
 
 
 def bottom() -> Interpreter:
@@ -134,4 +149,5 @@ class BatchInterpreter(RecordingInterpreter):
         """Lets writes to arguments take effect: after the results are made, which may be views of the arguments."""
         self.level.write_back()
         if isinstance(self.below, Ground):
+            self.below.refuse_overlap()
             self.below.write_back()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broadloom.errors import TransformError
+from broadloom.errors import Location, TransformError
 from broadloom.graph.builder import Builder
 from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -45,9 +45,14 @@ class Level:
     def argument(
         self, x: ArrayHandle, axis: int | None, name: Callable[[], str], *, writeable: bool = True
     ) -> ArrayHandle:
-        """An argument, batched along `axis`, or the same for all examples. Writes go back if it is `writeable`."""
+        """An argument, batched along `axis`, or the same for all examples. Writes go back if it is `writeable`.
+
+        What is given twice is one argument, so that each sees what is written to the other."""
         if axis is None:
             return self.lift(x, name)
+        for a in self._arguments:
+            if a.axis == axis and _is_same(a.outside, x) and a.inside.writeable == (writeable and x.writeable):
+                return a.inside
         value = self.builder.adopt(to_front(self.below.builder, self.below.read(x), axis), batched=True)
         handle = self.recorder.adopt(value, writeable=writeable and x.writeable)
         handle.tensor, handle.packed = x.tensor, x.packed
@@ -87,10 +92,28 @@ class Level:
         for a in self._arguments:
             value = a.inside.storage.value
             if value != a.value:
+                others = (*(o.outside for o in self._arguments if o is not a), *self._lifted)
+                if any(_is_same(o, a.outside) for o in others):
+                    raise shared_write(self.recorder.location)
                 moved = from_front(builder, self.builder.materialised(value), a.axis, "an argument")
                 if builder.type_of(moved) != a.outside.type:  # the batch is named by another argument's symbol
                     moved = builder.call("expand", moved, shape=a.outside.shape)
                 self.below.write(a.outside, self.below.adopt(moved))
+
+
+def _is_same(x: ArrayHandle, y: ArrayHandle) -> bool:
+    return x.storage is y.storage and x.views == y.views
+
+
+def shared_write(location: Location | None = None) -> TransformError:
+    """The refusal of a write that examples would see of each other in a loop, and do not if they run together."""
+    return TransformError(
+        "a write to a batched argument that shares memory with another argument or a captured array",
+        got="examples that would see each other's writes",
+        allowed="writes to arguments that are apart; an array given twice, along one axis",
+        remedy="pass a copy of one of them",
+        location=location,
+    )
 
 
 def to_front(b: Builder, value: ValueId, axis: int) -> ValueId:

@@ -162,10 +162,12 @@ def in_chunks(mapping: Mapping, given: Arguments, run: Callable[[Arguments], Any
     pieces = []
     for start in range(0, given.size, chunk):
         stop = min(given.size, start + chunk)
-        leaves = tuple(
-            x if a is None else x[(*(slice(None),) * a, slice(start, stop))]
+        parts = {  # what is given twice stays one array
+            (id(x), a): x[(*(slice(None),) * a, slice(start, stop))]
             for x, a in zip(given.leaves, given.axes, strict=True)
-        )
+            if a is not None
+        }
+        leaves = tuple(parts.get((id(x), a), x) for x, a in zip(given.leaves, given.axes, strict=True))
         pieces.append(run(Arguments(leaves, given.axes, given.structure, stop - start)))
     flat = [flatten(p) for p in pieces]
     structure = flat[0][1]

@@ -348,3 +348,51 @@ def test_a_function_that_is_of_no_module():
     exec("def f(x):\n    print(end='')\n    return np.linalg.norm(x)", scope)
     assert scope["f"].__module__ is None
     np.testing.assert_allclose(bl.vmap(bl.compile(scope["f"]))(X[0]), np.linalg.norm(X[0], axis=1))
+
+
+@by_road
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_an_array_given_twice_is_one_argument(vmap, chunk):
+    def f(x, y):
+        x += 1
+        return y.sum()
+
+    got = X[0].copy()
+    np.testing.assert_array_equal(vmap(f, chunk_size=chunk)(got, got), (X[0] + 1).sum(axis=1))
+    np.testing.assert_array_equal(got, X[0] + 1)
+
+
+@by_road
+@pytest.mark.parametrize(
+    ("in_axes", "given"),
+    [
+        ((0, 1), lambda x: (x, x)),
+        ((0, None), lambda x: (x, x)),
+        ((0, 0), lambda x: (x[1:], x[:-1])),
+        ((0, 0), lambda x: (x, x[::-1])),
+    ],
+    ids=["two axes", "one alike for all", "shifted", "reversed"],
+)
+def test_writes_that_examples_would_see_of_each_other_are_refused(vmap, in_axes, given):
+    def f(x, y):
+        x += y.sum()
+        return x * 2
+
+    x = np.arange(16.0).reshape(4, 4)
+    before = x.copy()
+    with pytest.raises((TransformError, bl.errors.GraphBreakError), match=r"shares memory|overlap"):
+        vmap(f, in_axes)(*given(x))
+    np.testing.assert_array_equal(x, before)
+
+
+@by_road
+def test_arguments_that_are_parts_of_one_array_are_written(vmap):
+    def f(x, y):
+        x += y.sum()
+        y[...] = 0
+        return x * 1
+
+    x = np.arange(16.0).reshape(4, 4)
+    want = x[:2] + x[2:].sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(vmap(f)(x[:2], x[2:]), want)
+    np.testing.assert_array_equal(x, np.concatenate([want, np.zeros((2, 4))]))
