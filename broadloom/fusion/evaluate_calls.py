@@ -44,7 +44,7 @@ def _beside(step: Extern, attrs: Mapping[str, Any], views: list[Array]) -> tuple
     """Many small matrices, one after the other."""
     op, cores = _BESIDE[step.routine]
     given = {"unit": "unit_diagonal"}
-    chosen = {given.get(k, k): v for k, v in attrs.items() if k in ("lower", "transpose", "unit")}
+    chosen = {given.get(k, k): v for k, v in attrs.items() if k in ("lower", "transpose", "unit", "uplo")}
     if op == "lu_factor":
         chosen["check_singular"] = step.site >= 0
     operands, results = views[: len(step.operands)], views[len(step.operands) :]
@@ -66,6 +66,7 @@ _BESIDE = {  # the op, and how many core axes its first result has
     "lanes_inv": ("inv", 2),
     "lanes_det": ("det", 0),
     "lanes_slogdet": ("slogdet", 0),
+    "lanes_eigvalsh": ("eigvalsh", 1),
     "lanes_cholesky": ("cholesky", 2),
     "lanes_lu": ("lu_factor", 2),
     "lanes_lu_solve": ("lu_solve", 2),

@@ -18,7 +18,7 @@ from broadloom.graph.ir import Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
-from broadloom.passes.small_matrices import Lanes, choose
+from broadloom.passes.small_matrices import LIMIT, ROTATED, Lanes, choose
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
@@ -131,12 +131,13 @@ def _double(b: GraphBuilder, x: ValueId) -> ValueId:
     return _cast(b, x, dtypes.complex128 if b.type_of(x).dtype.kind == "c" else dtypes.float64)
 
 
-def _beside(b: GraphBuilder, *operands: ValueId) -> bool:
+def _beside(b: GraphBuilder, *operands: ValueId, limit: int = LIMIT) -> bool:
     """Whether each loop point has a small matrix of its own, so that the op stays whole: many are done at once, in
     double precision as NumPy does them. A matrix that all points share is factored once instead."""
     shapes = [b.type_of(x).shape for x in operands]
     loop = shapes[-1][:-2]
-    return shapes[0][:-2] == loop and isinstance(choose(product(loop), [n for s in shapes for n in s[-2:]]), Lanes)
+    choice = choose(product(loop), [n for s in shapes for n in s[-2:]], limit)
+    return shapes[0][:-2] == loop and isinstance(choice, Lanes)
 
 
 def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:
@@ -154,7 +155,8 @@ def _widened(name: str) -> Decomposition:
     def decomposition(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
         (a,) = operands
         wide = _double(b, a)
-        if wide == a or (name == "cholesky" and _beside(b, a)):
+        limit = {"cholesky": LIMIT, "eigvalsh": ROTATED}.get(name, -1)
+        if wide == a or _beside(b, a, limit=limit):
             return None
         results = b.call_tuple(name, wide, **attrs)
         return tuple(_cast(b, x, _NARROW.get(b.type_of(x).dtype, b.type_of(x).dtype)) for x in results)

@@ -17,6 +17,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 LIMIT = 32  # the longest side: the matrices of a block stay in the cache
+ROTATED = 16  # the longest side where eigenvalues are found by rotations, which are many
 FEW = 4  # fewer matrices leave too many lanes idle
 
 
@@ -53,15 +54,15 @@ class Either:
 Choice = Lanes | Library | Either
 
 
-def choose(count: Size, sides: Sequence[Size]) -> Choice:
+def choose(count: Size, sides: Sequence[Size], limit: int = LIMIT) -> Choice:
     """How `count` matrices with these sides are treated. A number of matrices that is not known is taken for a large
     one: where the sides are short, a block of matrices costs little more than a call for one."""
     known = [n for n in sides if isinstance(n, int)]
     longest = max(known, default=0)
-    if longest > LIMIT:
-        return Library(f"a side of {longest} is longer than {LIMIT}")
+    if longest > limit:
+        return Library(f"a side of {longest} is longer than {limit}")
     if isinstance(count, int) and count < FEW:
         return Library(f"only {count} matri{'x' if count == 1 else 'ces'}")
     if len(known) < len(sides):
-        return Either(f"side by side if there are {FEW} matrices or more, with sides up to {LIMIT}")
+        return Either(f"side by side if there are {FEW} matrices or more, with sides up to {limit}")
     return Lanes(f"{count} matrices with sides up to {longest}")

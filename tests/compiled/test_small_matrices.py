@@ -198,6 +198,54 @@ RAISING: dict[str, Callable[[Array], Any]] = {
 }
 
 
+def hermitian(a: Array) -> Array:
+    return np.asarray(a + np.conj(np.swapaxes(a, -1, -2)))
+
+
+def eigenvalues(a: Array) -> tuple[Array, Array]:
+    return np.linalg.eigvalsh(a), np.linalg.eigvalsh(a + np.triu(a, 1), "U")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 16, 17])
+def test_eigenvalues(n: int, dtype: Any, rng: np.random.Generator) -> None:
+    compiled = bl.compile(eigenvalues, fullgraph=True)
+    for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
+        a = hermitian(matrices(rng, dtype, count, n, n))
+        assert_close(compiled(a), eigenvalues(a))
+    assert ("lanes_eigvalsh" in routines(compiled)) == (n <= 16)
+
+
+def test_eigenvalues_of_special_matrices(rng: np.random.Generator) -> None:
+    a = hermitian(rng.standard_normal((12, 4, 4)))
+    a[0], a[1], a[2], a[3] = 0, 1, np.eye(4), np.diag([3.0, -1.0, 2.0, -1.0])
+    a[4] *= 1e306
+    a[5] *= 1e-290
+    a[6] = np.diag([1e200, 1.0, 1e-200, 0.0])
+    a[7, 2, 1] = a[7, 1, 2] = np.inf
+    compiled = bl.compile(lambda a: np.linalg.eigvalsh(a), fullgraph=True)
+    want, got = np.linalg.eigvalsh(a), compiled(a)
+    scale = np.abs(np.where(np.isfinite(want), want, 0)).max(axis=1, keepdims=True)
+    assert np.array_equal(np.isnan(got), np.isnan(want)) and np.isnan(got[7]).all()
+    assert ((np.abs(got - want) <= 1e-14 * scale) | np.isnan(want)).all()
+    a[[9, 11], 3, 0] = np.nan
+    with pytest.raises(np.linalg.LinAlgError, match=r"did not converge \(matrix 9 of the stack"):
+        compiled(a)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.eigvalsh(a)
+
+
+def test_eigenvalues_depend_on_their_matrix_alone(rng: np.random.Generator) -> None:
+    a = hermitian(rng.standard_normal((3000, 6, 6)))
+    results = []
+    for threads in (1, 2, 3):
+        f = bl.compile(lambda a: np.linalg.eigvalsh(a), dynamic=False, options={"num_threads": threads})
+        results.append(f(a).tobytes())
+    assert len(set(results)) == 1
+    few = bl.compile(lambda a: np.linalg.eigvalsh(a), dynamic=False)(a[5:10].copy())
+    assert few.tobytes() == np.frombuffer(results[0]).reshape(3000, 6)[5:10].tobytes()
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("n", [3, 9])
 @pytest.mark.parametrize("name", RAISING)

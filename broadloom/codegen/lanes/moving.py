@@ -213,6 +213,11 @@ class Mover:
         for lane, start in enumerate(starts):
             b.store(b.extract(narrow, lane), b.gep("i32", start, at))
 
+    def store_vector(self, m: Matrices, starts: Sequence[Val], k: Place, value: Val) -> None:
+        """Writes element k, a real number, of each lane's vector."""
+        place = times(self.field.b, k, m.row_step)
+        self._scatter(m, starts, i64(place) if isinstance(place, int) else place, value)
+
     def store_numbers(self, m: Matrices, starts: Sequence[Val], value: Number) -> None:
         """Writes one number of each lane."""
         for part, v in enumerate(value):

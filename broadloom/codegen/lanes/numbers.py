@@ -110,6 +110,12 @@ class Field:
             total = self._less(total, part, part)
         return total
 
+    def add_square(self, total: Val, x: Number) -> Val:
+        """total + |x|**2, for a real total."""
+        for part in x:
+            total = self._more(total, part, part)
+        return total
+
     def conj(self, x: Number) -> Number:
         return x if self.parts == 1 else (x[0], self.b.fneg(x[1]))
 

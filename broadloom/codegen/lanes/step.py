@@ -10,6 +10,7 @@ out: a kernel of the ABI over blocks of matrices, and how to launch it.
 | lanes_det      | a -> d                     | the determinant                                            | yes  |
 | lanes_slogdet  | a -> sign, log             | its sign and the logarithm of its magnitude                | yes  |
 | lanes_cholesky | a -> l                     | zeros above the diagonal; not positive definite: a failure | yes  |
+| lanes_eigvalsh | a -> w                     | attribute uplo; rotations that do not end are a failure    | yes  |
 | lanes_lu       | a -> lu, pivots            | LAPACK's getrf; with a site, a singular matrix fails       |      |
 | lanes_lu_solve | lu, pivots, b -> x         | LAPACK's getrs                                             |      |
 | lanes_trsm     | a, b -> x                  | attributes lower, transpose, unit                          |      |
@@ -31,6 +32,7 @@ from broadloom.codegen import abi
 from broadloom.codegen.lane import Lane
 from broadloom.codegen.lanes.algorithms import Algorithms
 from broadloom.codegen.lanes.grid import Engine, Grid, Held, Looped, Place, Stored, Unrolled
+from broadloom.codegen.lanes.jacobi import Jacobi
 from broadloom.codegen.lanes.moving import Matrices, Mover
 from broadloom.codegen.lanes.numbers import Field, Number
 from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i32, i64
@@ -53,13 +55,14 @@ CORES: dict[str, tuple[tuple[str, int], ...]] = {  # roles, and how many core ax
     "lanes_det": (("a", 2), ("d", 0)),
     "lanes_slogdet": (("a", 2), ("sign", 0), ("log", 0)),
     "lanes_cholesky": (("a", 2), ("l", 2)),
+    "lanes_eigvalsh": (("a", 2), ("w", 1)),
     "lanes_lu": (("a", 2), ("lu", 2), ("pivots", 1)),
     "lanes_lu_solve": (("lu", 2), ("pivots", 1), ("b", 2), ("x", 2)),
     "lanes_trsm": (("a", 2), ("b", 2), ("x", 2)),
     "lanes_matmul": (("x", 2), ("y", 2), ("z", 2)),
 }
 ROUTINES = frozenset(CORES)
-WIDE = frozenset(("lanes_solve", "lanes_inv", "lanes_det", "lanes_slogdet", "lanes_cholesky"))
+WIDE = frozenset(("lanes_solve", "lanes_inv", "lanes_det", "lanes_slogdet", "lanes_cholesky", "lanes_eigvalsh"))
 KEPT = {"lanes_lu_solve": ("lu",), "lanes_trsm": ("a",), "lanes_matmul": ("x", "y")}  # operands that stay as they are
 
 
@@ -93,6 +96,8 @@ def _work(step: Extern) -> Size:
         r.layout.shape[-rank:] for r, (_, rank) in zip(_regions(step), CORES[step.routine], strict=True) if rank == 2
     ]
     rows, columns = core[0]
+    if step.routine == "lanes_eigvalsh":
+        return 64 + 40 * rows * rows * columns
     width = core[-1][-1]
     return 16 + rows * columns * (8 + columns // 3) + rows * width * (8 + columns)
 
@@ -188,6 +193,8 @@ class _Kernel:
         b.ret(i32(0))
 
     def _is_short(self) -> bool:
+        if self.step.routine == "lanes_eigvalsh":
+            return False
         sides = [
             n for role in self.roles if self.ranks[role] for n in self.regions[role].layout.shape[-self.ranks[role] :]
         ]
@@ -358,6 +365,13 @@ class _Kernel:
         bad = self.algorithms.cholesky(a, n)
         self.algorithms.clear_above(a, n)
         self._store("l", starts, a)
+        return bad
+
+    def _eigvalsh(self, grids: Mapping[str, Grid], starts: Mapping[str, list[Val]]) -> Val:
+        a, m = grids["a"], self.matrices["w"]
+        assert isinstance(a, Stored)
+        bad = Jacobi(self.engine, a, m.rows).eigenvalues(lower=self.attrs["uplo"] == "L")
+        self.engine.loop(0, m.rows, lambda k: self.mover.store_vector(m, starts["w"], k, a.get(k, k)[0]))
         return bad
 
     def _lu(self, grids: Mapping[str, Grid], starts: Mapping[str, list[Val]]) -> Val:

@@ -13,9 +13,11 @@ from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous
 from broadloom.fusion.ir import Buffer, Extern, Region
 from broadloom.fusion.lower import Lowering
+from broadloom.fusion.lowerings.lanes import lower_beside
 from broadloom.fusion.lowerings.linalg import columns_first, copied, delivered, region_of
 from broadloom.graph.ir import Node, TensorType, ValueId
-from broadloom.symbolic import Size, ge, smin
+from broadloom.passes.small_matrices import ROTATED, Lanes, choose
+from broadloom.symbolic import Size, ge, product, smin
 
 
 def _call(
@@ -152,6 +154,10 @@ def lower_eigh(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox
 
 
 def lower_eigvalsh(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> TensorBox:
+    choice = choose(product(a.shape[:-2]), a.shape[-2:], ROTATED)
+    if isinstance(choice, Lanes):
+        uplo = node.attributes["uplo"]
+        return lower_beside(state, node, ids, "lanes_eigvalsh", (a,), choice, raises=True, uplo=uplo)[0]
     w, _ = _hermitian(state, node, a, False)
     return _given(state, ids[0], w, node.types[0])
 

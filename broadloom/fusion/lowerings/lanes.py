@@ -66,6 +66,8 @@ def _core_ranks(routine: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     match routine:
         case "lanes_det" | "lanes_slogdet":
             return (2,), (0, 0)
+        case "lanes_eigvalsh":
+            return (2,), (1,)
         case "lanes_lu":
             return (2,), (2, 1)
         case "lanes_lu_solve":
