@@ -71,7 +71,8 @@ def test_nan_is_never_the_largest_pivot():
         return np.linalg.solve(a, a[:, :, :1]), np.linalg.det(a), *np.linalg.slogdet(a)
 
     for run in (f, compiled(f)):
-        x, det, sign, log = run(a)
+        with np.errstate(all="ignore"):
+            x, det, sign, log = run(a)
         assert np.isnan(x[5]).any() and np.isnan(det[5]) and np.isnan(log[5]) and abs(sign[5]) == 1
         assert not any(np.isnan(part[[*range(5), *range(6, 9)]]).any() for part in (x, det, sign, log))
     assert compiled(f)(a)[2][5] == 1
