@@ -89,7 +89,7 @@ class Ground(RecordingInterpreter):
 def _overlap(a: Any, b: Any) -> bool:
     """Whether two arrays have an element in common; True where that is hard to tell."""
     try:
-        return bool(np.shares_memory(a, b, max_work=100_000))
+        return bool(np.shares_memory(a, b, max_work=100_000))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -162,7 +162,7 @@ def in_chunks(mapping: Mapping, given: Arguments, run: Callable[[Arguments], Any
     pieces = []
     for start in range(0, given.size, chunk):
         stop = min(given.size, start + chunk)
-        parts = {  # what is given twice stays one array
+        parts: dict[tuple[int, int | None], Any] = {  # what is given twice stays one array
             (id(x), a): x[(*(slice(None),) * a, slice(start, stop))]
             for x, a in zip(given.leaves, given.axes, strict=True)
             if a is not None
