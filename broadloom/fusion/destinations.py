@@ -33,7 +33,7 @@ def reserve(
 ) -> None:
     """Add destinations, from the end of the graph to its beginning; `new` makes a workspace buffer."""
     types = graph.types
-    fresh, stored = _fresh(graph, (Trait.VIEW,)), _fresh(graph, INLINED)
+    fresh, stored = _fresh(graph, (Trait.VIEW,)), _fresh(graph, INLINED) | _raising(graph)
     value = len(types)
     for node in reversed(graph.nodes):
         value -= len(node.types)
@@ -91,6 +91,24 @@ def window(layout: Layout, axis: int, start: Size, size: Size) -> Layout:
     """
     shape = tuple(size if a == axis else n for a, n in enumerate(layout.shape))
     return Layout(shape, layout.strides, layout.offset + start * layout.strides[axis])
+
+
+def _raising(graph: Graph) -> set[int]:
+    """The values of calls that may raise, which are made where they stand in the program."""
+    types, position = graph.types, len(graph.inputs)
+    found: set[int] = set()
+    for node in graph.nodes:
+        if may_raise(types, node):
+            found.update(range(position, position + len(node.types)))
+        position += len(node.types)
+    return found
+
+
+def may_raise(types: Sequence[TensorType], node: Node) -> bool:
+    """Whether a call can raise at run time."""
+    if not isinstance(node.op, Op) or not node.op.has(Trait.MAY_RAISE):
+        return False
+    return node.op.may_raise(tuple(types[i].dtype for i in node.inputs), node.attributes)
 
 
 def _fresh(graph: Graph, but: Sequence[Trait]) -> set[int]:

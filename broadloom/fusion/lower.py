@@ -28,7 +28,7 @@ from broadloom.fusion.boxes import (
     contiguous,
     flat_index,
 )
-from broadloom.fusion.destinations import reserve
+from broadloom.fusion.destinations import may_raise, reserve
 from broadloom.fusion.ir import (
     Accumulator,
     Buffer,
@@ -42,7 +42,7 @@ from broadloom.fusion.ir import (
 )
 from broadloom.fusion.settle import settled
 from broadloom.graph.ir import Constant, Graph, Input, Node, Order, TensorType, ValueId
-from broadloom.ops.record import Op, Trait
+from broadloom.ops.record import Op
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
 
@@ -309,9 +309,7 @@ def lower(
     """
     graph = settled(graph)
     types = graph.types
-    state = Lowering(
-        graph, orders, can_fail=any(_may_raise(types, n) for n in graph.nodes), deterministic=deterministic
-    )
+    state = Lowering(graph, orders, can_fail=any(may_raise(types, n) for n in graph.nodes), deterministic=deterministic)
     bindings = _inputs(state)
     uses = _uses(graph)
     state.remaining.update(uses)
@@ -356,17 +354,11 @@ def _settle(state: Lowering, types: Sequence[TensorType], node: Node, value: Val
     waiting = state._destinations.get(value)
     if storage.buffer is not None or not box.is_whole or not isinstance(node.op, Op):
         return
-    effect = _may_raise(types, node)
+    effect = may_raise(types, node)
     if waiting is not None or effect or (uses > 1 and storage.cost > MULTI_USE_COST):
         state._destinations.pop(value, None)
         ordered = contiguous(storage.shape, state.orders[value])
         state.realize(storage, waiting or state.buffer(storage.dtype, ordered))
-
-
-def _may_raise(types: Sequence[TensorType], node: Node) -> bool:
-    if not isinstance(node.op, Op) or not node.op.has(Trait.MAY_RAISE):
-        return False
-    return node.op.may_raise(tuple(types[i].dtype for i in node.inputs), node.attributes)
 
 
 def _uses(graph: Graph) -> Counter[int]:
