@@ -101,7 +101,7 @@ class Session:
     def answer(self, order: dict[str, Any]) -> dict[str, Any]:
         try:
             found: dict[str, Any] = getattr(self, order.pop("do"))(**order)
-        except Exception as error:  # noqa: BLE001  # a column's failure is a result, whatever it raises
+        except Exception as error:  # noqa: BLE001  # compilers raise classes of their own; the process has more to run
             return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:120]}
         return found
 

@@ -36,6 +36,9 @@ KINDS: dict[str, str] = {  # the letters of `dtypes.Kind`
 }
 
 
+_limits: Any = ml_dtypes.finfo  # NumPy's limits and those of bfloat16; a library without types
+
+
 @dataclass(frozen=True, slots=True)
 class FloatInfo:
     """The limits of a floating dtype: its bits, its least step from 1 (`eps`), its greatest, least and least positive
@@ -66,16 +69,17 @@ class IntInfo:
     bits: int
     max: int
     min: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | dtypes.DType
 
 
-def dtype_of(x: Any) -> np.dtype[Any]:
-    """The dtype of a tensor or array; a dtype as it is."""
+def dtype_of(x: Any) -> np.dtype[Any] | dtypes.DType:
+    """The dtype of a tensor or array; a dtype as it is, also of packed integers, which NumPy does not have."""
     if isinstance(x, (np.dtype, type, str)):
         return np.dtype(x)
     if isinstance(x, dtypes.DType):
-        return x  # type: ignore[return-value]  # of packed integers, which NumPy does not have
-    return x.dtype  # type: ignore[no-any-return]
+        return x
+    found: np.dtype[Any] | dtypes.DType = x.dtype
+    return found
 
 
 def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
@@ -110,15 +114,11 @@ def finfo(type: Any, /) -> FloatInfo:
     return FloatInfo(found.bits, eps, most, least, normal, dtype)
 
 
-def _limits(dtype: np.dtype[Any]) -> Any:
-    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-
-
 def iinfo(type: Any, /) -> IntInfo:
     """The limits of an integer dtype, or of an array's."""
-    dtype: Any = dtype_of(type)
+    dtype = dtype_of(type)
     if isinstance(dtype, dtypes.DType):
-        return IntInfo(dtype.bits, dtype.limits[1], dtype.limits[0], dtype)  # type: ignore[arg-type]
+        return IntInfo(dtype.bits, dtype.limits[1], dtype.limits[0], dtype)
     found = np.iinfo(dtype)
     return IntInfo(found.bits, int(found.max), int(found.min), dtype)
 

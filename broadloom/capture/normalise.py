@@ -177,7 +177,8 @@ class _Normaliser:
 
     def caught(self) -> frozenset[int]:
         """The indices of the instructions from whose errors an `except` is reached, also by way of a `with`."""
-        entries = list(dis.Bytecode(self.code).exception_entries)  # type: ignore[attr-defined]
+        bytecode: Any = dis.Bytecode(self.code)
+        entries = list(bytecode.exception_entries)
         names = {s.offset: s.opname for s in self.source}
 
         def catches(offset: int, depth: int = 0) -> bool:

@@ -99,12 +99,13 @@ def vectorize(fn: Callable[..., Any], *, signature: str | None = None) -> Gufunc
 
 def caller(function: Vmapped | Gufunc) -> FunctionType:
     """A Python function that calls a mapped one, under its name, with its signature, and in messages at its place."""
-    call: Any = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))  # noqa: PLW0108  # one line
+    call: Any = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))  # noqa: PLW0108  # of one line, the place
     code = getattr(function.function, "__code__", None)
     if code is not None:
         place = {n: getattr(code, n) for n in ("co_filename", "co_firstlineno", "co_name", "co_qualname")}
         call.__code__ = call.__code__.replace(**place)
-    return call  # type: ignore[no-any-return]
+    made: FunctionType = call
+    return made
 
 
 def gufunc(signature: str) -> Callable[[Callable[..., Any]], Gufunc]:

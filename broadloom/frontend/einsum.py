@@ -197,13 +197,13 @@ def _view(r: Recorder, given: ArrayHandle, t: Term, result: Labels) -> ArrayHand
     return permuted(r, x, axes) if x is given else shapes.permute(r, x, axes)
 
 
-def _dtype(given: Sequence[ArrayHandle], target: ArrayHandle | None, dtype: object, casting: str) -> DType:
+def _dtype(given: Sequence[ArrayHandle], target: ArrayHandle | None, dtype: object, casting: Any) -> DType:
     """The dtype that the sums are made in."""
     d = promote(*(x.dtype for x in given)) if dtype is None else known_dtype(dtype)
     if d is dtypes.bfloat16:
         raise plain_numpy_raises("invalid data type for einsum")
     casts = [(x.dtype, d) for x in given] + ([(d, target.dtype)] if target is not None else [])
-    if not all(np.can_cast(old.numpy, new.numpy, casting) for old, new in casts):  # type: ignore[arg-type]
+    if not all(np.can_cast(old.numpy, new.numpy, casting) for old, new in casts):
         raise plain_numpy_raises(f"einsum: an operand or out could not be cast to {d} according to {casting!r}")
     return d
 

@@ -117,7 +117,7 @@ def _outer(r: Recorder, x: ArrayHandle, range_: object) -> tuple[Any, Any]:
     return call(r, "where", same, lower, first), call(r, "where", same, upper, last)
 
 
-def _edges(r: Recorder, x: ArrayHandle, bins: object, range_: object) -> tuple[ArrayHandle, Uniform | None]:
+def _edges(r: Recorder, x: ArrayHandle, bins: Any, range_: object) -> tuple[ArrayHandle, Uniform | None]:
     if isinstance(bins, str):
         raise DependsOnData(f"the number of bins by {bins!r} depends on data", "give the number of bins")
     if isinstance(bins, (list, tuple, np.ndarray)) or (isinstance(bins, ArrayHandle) and bins.ndim):
@@ -130,7 +130,7 @@ def _edges(r: Recorder, x: ArrayHandle, bins: object, range_: object) -> tuple[A
     if is_symbolic(bins):
         raise DependsOnData("the number of bins is known only at run time", "give it as a constant")
     try:
-        number = operator.index(bins)  # type: ignore[arg-type]
+        number = operator.index(bins)
     except TypeError as error:
         raise plain_numpy_raises("`bins` must be an integer, a string, or an array") from error
     if number < 1:

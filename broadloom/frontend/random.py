@@ -9,6 +9,7 @@ gives nan, and the least integer where the result is one.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -143,21 +144,21 @@ def _as_word(r: Recorder, x: ArrayHandle) -> ArrayHandle:
 
 
 def _bounds(
-    r: Recorder, low: object, high: object, endpoint: bool, d: DType, wide: DType
+    r: Recorder, low: Any, high: Any, endpoint: bool, d: DType, wide: DType
 ) -> tuple[ArrayHandle, ArrayHandle, bool]:
     """The first and the last integer, of the dtype `wide`, and whether they are known. Raises for an empty range and
     for what the dtype does not hold."""
     limits = (0, 1) if d is dtypes.bool_ else (int(np.iinfo(d.numpy).min), int(np.iinfo(d.numpy).max))
     known = [isinstance(x, (int, np.integer)) for x in (low, high)]
-    if known[0] and not limits[0] <= int(low) <= limits[1]:  # type: ignore[call-overload]
+    if known[0] and not limits[0] <= int(low) <= limits[1]:
         raise invalid("low does not fit the dtype", f"{low} for {d}", f"{limits[0]} to {limits[1]}")
     past = 0 if endpoint else 1
-    if known[1] and not limits[0] <= int(high) - past <= limits[1]:  # type: ignore[call-overload]
+    if known[1] and not limits[0] <= int(high) - past <= limits[1]:
         raise invalid("high does not fit the dtype", f"{high} for {d}", f"{limits[0] + past} to {limits[1] + past}")
-    if all(known) and int(high) - past < int(low):  # type: ignore[call-overload]
+    if all(known) and int(high) - past < int(low):
         raise invalid("no integer lies between low and high", f"low={low}, high={high}", "low below high")
-    first = _bound(r, int(low) if known[0] else low, wide)  # type: ignore[call-overload]
-    last = _bound(r, int(high) - past if known[1] else high, wide)  # type: ignore[call-overload]
+    first = _bound(r, int(low) if known[0] else low, wide)
+    last = _bound(r, int(high) - past if known[1] else high, wide)
     if not endpoint and not known[1]:
         last = call(r, "subtract", last, constant(r, 1, wide))
     return first, last, all(known)

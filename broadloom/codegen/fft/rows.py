@@ -7,7 +7,7 @@ lanes of a vector; an element is one number, or a pair of which the second lies 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broadloom.codegen.fft.passes import Numbers, by_vectors, interleaved, transposed
 from broadloom.codegen.llvm import FunctionBuilder, Val, const_float, i64
@@ -191,8 +191,8 @@ class Mover:
         second = values[1] if len(values) > 1 else _zero_like(values[0])
         self.numbers.store(self.b, second, planes[1], at)
 
-    def _each(self, start: Val, end: Val, body: object) -> None:
-        self.b.for_loop(start, end, body, flags="nuw nsw", name="each")  # type: ignore[arg-type]
+    def _each(self, start: Val, end: Val, body: Callable[[Val], None]) -> None:
+        self.b.for_loop(start, end, body, flags="nuw nsw", name="each")
 
     def _vector(self, values: Sequence[Val]) -> Val:
         if self.width == 1:

@@ -198,7 +198,7 @@ class Kernel:
         return self.b.ref
 
     def _size(self, size: Size) -> Val:
-        return self.sizes[size] if size in self.sizes else i64(int(size))  # type: ignore[arg-type]
+        return i64(size) if isinstance(size, int) else self.sizes[size]
 
     def _chunk(self, number: Val) -> None:
         b, work = self.b, self.work
