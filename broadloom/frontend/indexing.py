@@ -66,7 +66,6 @@ class Mask:
     constant: np.ndarray | None = None
 
 
-NEW_AXIS = None
 Part = Cut | Pick | Fancy | Mask | None
 BASIC = (Cut, Pick, type(None))
 

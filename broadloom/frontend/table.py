@@ -61,8 +61,6 @@ from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.records import dataclass
 
-ARGUMENT_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
-
 
 @dataclass(frozen=True)
 class Entry:
