@@ -311,6 +311,7 @@ def _pair(r: Recorder, a: Term, b: Term, needed: set[str], wanted: Labels, dtype
     """The product of two terms, summed over what nothing needs, and whether an index of both was. What one of them
     alone has is summed first, in its own dtype."""
     a, b = _without_ones(r, a, b, needed), _without_ones(r, b, a, needed)
+    emptied = [_has_no_elements(t) for t in (a, b)]
     a, b = (_summed(r, x, needed | set(other.labels)) for x, other in ((a, b), (b, a)))
     a, b = (Term(r.promote(t.x, dtype), t.labels) for t in (a, b))
     both = [label for label in a.labels if label in b.labels]
@@ -320,9 +321,15 @@ def _pair(r: Recorder, a: Term, b: Term, needed: set[str], wanted: Labels, dtype
         labels = tuple(x for x in wanted if x in (*a.labels, *b.labels))
         if len(labels) < len({*a.labels, *b.labels}):
             labels = (*batch, *rows, *columns)
-        times = "logical_and" if dtype is dtypes.bool_ else "multiply"
-        return Term(call(r, times, _aligned(r, a, labels), _aligned(r, b, labels)), labels), False
+        factors = [_aligned(r, t, labels) for t in (a, b)]
+        # an array without elements has no memory order of its own: NumPy sums it straight into this one
+        factors = [r.copy(x, "C") if was else x for x, was in zip(factors, emptied, strict=True)]
+        return Term(call(r, "logical_and" if dtype is dtypes.bool_ else "multiply", *factors), labels), False
     return _matrix_product(r, a, b, batch, rows, inner, columns), True
+
+
+def _has_no_elements(t: Term) -> bool:
+    return any(n == 0 for n in t.x.shape)
 
 
 def _without_ones(r: Recorder, t: Term, other: Term, needed: set[str]) -> Term:

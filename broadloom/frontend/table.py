@@ -233,6 +233,7 @@ def _inplace_entry(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 _PURE: dict[Callable[..., Any], Callable[..., Any]] = {
     **{u: _ufunc_entry(u) for u in UFUNCS},
+    np.power: ufuncs.power,
     np.matmul: gufuncs.np_matmul,
     np.vecdot: gufuncs.np_vecdot,
     np.matvec: gufuncs.np_matvec,

@@ -284,6 +284,19 @@ def outer(r: Recorder, u: np.ufunc, a: object, b: object, **kwargs: Any) -> Any:
 POWERS_FAST: dict[float, np.ufunc] = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 
 
+def power(r: Recorder, a: object, b: object, *outs: object, **kwargs: Any) -> Any:
+    """`numpy.power`, whose loops over float32 and float64 take a square root for one exponent 0.5 of all elements."""
+    half = isinstance(b, (float, np.floating)) and b == 0.5
+    kwargs.pop("subok", None)
+    return run_ufunc(r, np.power, _root if half else loop, (a, b, *outs), **kwargs)
+
+
+def _root(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: tuple[DType, ...]) -> Any:
+    if loop_dtypes[0] in (dtypes.float32, dtypes.float64):
+        return call(r, "sqrt", args[0])
+    return loop(r, u, args, loop_dtypes)
+
+
 def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
     """`a ** b`: as NumPy's operator, which takes square, sqrt and reciprocal for those constant exponents."""
     if isinstance(a, ArrayHandle) and isinstance(b, (int, float)) and not isinstance(b, (bool, np.generic)):
@@ -291,7 +304,12 @@ def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:
         exact_kind = a.dtype.kind in "fc" or (fast is np.square and isinstance(b, int) and a.dtype.kind in "bui")
         if fast is not None and exact_kind and not a.numpy_scalar and a.dtype is not dtypes.bfloat16:
             return ufunc(r, fast, a, **kwargs)
-    return ufunc(r, np.power, a, b, **kwargs)
+    # the operator of NumPy's scalars is C's pow
+    return ufunc(r, np.power, a, b, **kwargs) if _is_scalar(a) else power(r, a, b, **kwargs)
+
+
+def _is_scalar(a: object) -> bool:
+    return isinstance(a, np.generic) or (isinstance(a, ArrayHandle) and a.numpy_scalar)
 
 
 def conjugate_method(r: Recorder, a: ArrayHandle, out: object = None) -> ArrayHandle:

@@ -93,6 +93,16 @@ def comparison(name: str, function: Callable[..., Any], doc: str, traits: Traits
 # ---- kernels that are not one ufunc -------------------------------------------------------------------------------
 
 
+def _pow(x: Array, y: Array) -> Array:
+    """`numpy.power` of whole arrays: for one exponent of all elements, which has stride 0, NumPy's loop takes a square
+    root where it is 0.5."""
+    if y.dtype.kind not in "fc":
+        return np.asarray(np.power(x, y))
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    whole = np.array(np.broadcast_to(y, shape), copy=True, ndmin=1)
+    return np.asarray(np.power(x, whole)).reshape(shape)
+
+
 def _abs_or_same(function: Callable[..., Any], kinds: str) -> Callable[..., Any]:
     return lambda x: x.copy() if x.dtype.kind in kinds else function(x)
 
@@ -327,7 +337,7 @@ BINARY = (
            traits=EXPENSIVE, **_REAL_ONLY),
     binary("fmod", np.fmod, REAL, "C's remainder, with the sign of x. Integers by 0 give 0.",
            traits=EXPENSIVE, **_REAL_ONLY),
-    binary("pow", np.power, NUMERIC, "x ** y. Raises ValueError where a signed integer exponent is negative.",
+    binary("pow", _pow, NUMERIC, "x ** y. Raises ValueError where a signed integer exponent is negative.",
            traits=EXPENSIVE, low=0.0, high=8.0, raises=_negative_power),
     binary("atan2", np.arctan2, FLOATS, "Angle of the point (y, x), given y first.", traits=EXPENSIVE),
     binary("hypot", np.hypot, FLOATS, "sqrt(x*x + y*y) without overflow.",

@@ -62,8 +62,8 @@ def relative(got: np.ndarray, exact: np.ndarray) -> float:
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("n", [*SIZES, *LARGE])
 def test_errors_lie_within_the_bound(n: int, dtype: type, rng: np.random.Generator) -> None:
-    x = rows(rng, dtype, n)
-    half, real = x[: n // 2 + 1].copy(), x.real.copy()
+    x = rows(rng, dtype, max(1, 2000 // n), n)  # many short rows: the error of a single one varies by as much as itself
+    half, real = x[:, : n // 2 + 1].copy(), x.real.copy()
     f = bl.compile(
         lambda x, half, real: (np.fft.fft(x), np.fft.ifft(x), np.fft.rfft(real), np.fft.irfft(half, n)), fullgraph=True
     )

@@ -151,7 +151,10 @@ def test_powers_by_a_number_known_at_run_time():
     assert np.signbit(want[0]) and np.isnan(want[1])
     np.testing.assert_allclose(f(x, 0.5)[2:], want[2:], rtol=3e-16)
     same_bits(compiled(lambda x: x**0.5)(x)[[0, 2, 3]], want[[0, 2, 3]])
-    assert compiled(lambda x: np.power(x, 0.5))(x).tolist()[:3] == [0.0, np.inf, 2.0]
+    same_bits(compiled(lambda x: np.power(x, 0.5))(x)[[0, 2, 3]], want[[0, 2, 3]])
+    one = np.array([0.5])
+    assert np.isnan(quietly(np.power, x, one)[1])
+    assert compiled(lambda x, y: np.power(x, y))(x, one).tolist()[:3] == [0.0, np.inf, 2.0]
 
 
 @pytest.mark.difference("A ufunc with `where=` and without `out=` gives 0 where the mask is false;")

@@ -146,6 +146,14 @@ def test_no_elements(optimize: bool) -> None:
     check(lambda np, x, y: (np.einsum("ij->j", x), np.einsum("ij->", x), np.einsum("ij,ij->j", x, x)), x, y)
 
 
+def test_an_array_without_elements_lends_no_order() -> None:
+    empty, row = np.zeros((3, 0, 3)), np.ones(3)
+    check(lambda np, x, y: np.einsum("dab,d->bd", x, y, optimize=True), empty, row)
+    check(lambda np, x, y: np.einsum("d,dab->bd", y, x, optimize=True), empty, row)
+    three = np.ones((1, 1, 3))
+    check(lambda np, x, y, z: np.einsum(",d,dab,edb->bd", 2, y, x, z, optimize="optimal"), empty, row[:1], three)
+
+
 def test_the_path_is_numpys() -> None:
     def f(np, a, b, c):
         path = np.einsum_path("ij,jk,kl->il", a, b, c)

@@ -267,3 +267,15 @@ def test_vecmat_and_vecdot_conjugate_their_first_operand():
     assert call("vecdot", x, y) == 3 + 0j
     assert call("vecmat", x, np.eye(2) + 0j).tolist() == [-1j, 2]
     assert call("outer", x, y)[0, 0] == -1
+
+
+def test_powers_do_not_depend_on_how_the_exponent_is_given():
+    x = np.array([-np.inf, -0.0, 2.0])
+    for dtype in (np.float16, np.float32, np.float64):
+        with np.errstate(all="ignore"):
+            want = np.power(x.astype(dtype), np.full(3, 0.5, dtype))
+        for y in (np.array(0.5, dtype), np.array([0.5], dtype), np.full(3, 0.5, dtype)):
+            got = OPS["pow"].reference(x.astype(dtype), y)
+            np.testing.assert_array_equal(got, want)
+            assert np.signbit(got).tolist() == np.signbit(want).tolist() == [False, False, False]
+        assert OPS["pow"].reference(np.array(-np.inf, dtype), np.array(0.5, dtype)) == np.inf
