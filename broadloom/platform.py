@@ -1,7 +1,7 @@
 """Every assumption about the machine and the interpreter, in one place.
 
 What goes in: nothing but the running process and, where named, an environment mapping. What comes out: numbers that
-other rooms need (page size, processors, cache folder), the list of reasons why native code is off, and `describe()`
+other rooms need (page size, processors, caches, cache folder), the list of reasons why native code is off, and `describe()`
 for the doctor. What holds: importing this module never fails, on any machine; nothing is written.
 """
 
@@ -18,6 +18,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from broadloom.records import dataclass
@@ -93,6 +94,41 @@ def _cpu_quota(path: Path) -> int | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Bytes of the data caches that one processor reaches: its own first two, and the last, which others share."""
+
+    first: int = 32 << 10
+    second: int = 512 << 10
+    last: int = 8 << 20
+
+
+@cache
+def caches() -> Caches:
+    """The data caches of this machine, usual sizes where the system does not tell."""
+    return caches_in(Path("/sys/devices/system/cpu/cpu0/cache"))
+
+
+def caches_in(folder: Path) -> Caches:
+    """The caches that a folder in the manner of Linux's sysfs describes.
+
+    >>> caches_in(Path("/nowhere"))
+    Caches(first=32768, second=524288, last=8388608)
+    """
+    sizes: dict[int, int] = {}
+    for entry in sorted(folder.glob("index*")):
+        try:
+            kind, level, size = ((entry / name).read_text().strip() for name in ("type", "level", "size"))
+            if kind in ("Data", "Unified") and level.isdecimal():
+                sizes[int(level)] = int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1:]]
+        except (OSError, ValueError, KeyError):
+            continue
+    usual = Caches()
+    second = sizes.get(2, usual.second)
+    last = sizes[max(sizes)] if sizes and max(sizes) > 2 else max(second, usual.last)
+    return Caches(sizes.get(1, usual.first), second, last)
+
+
 def default_cache_dir(environ: Mapping[str, str]) -> Path:
     """The folder for compiled objects: below XDG_CACHE_HOME where that is an absolute path, as the XDG base
     directory specification says, else below ~/.cache."""
@@ -122,6 +158,7 @@ def describe() -> tuple[Fact, ...]:
         Fact("machine", platform.machine(), platform.machine() in MACHINES, f"use {', '.join(MACHINES)}"),
         Fact("processors", str(cpu_count())),
         Fact("page size", f"{page_size()} bytes"),
+        Fact("caches", ", ".join(f"{n >> 10} KB" for n in (caches().first, caches().second, caches().last))),
     )
 
 

@@ -101,7 +101,8 @@ def cache_key(
     """
     digest = hashlib.sha256()
     parts = (text, options, passes, str(level), python_tag, source_digest(), toolchain_version(), target.triple,
-             target.cpu, target.features, str(target.has_fma), str(target.vector_bits), str(ABI_VERSION))  # fmt: skip
+             target.cpu, target.features, str(target.has_fma), str(target.vector_bits), str(target.caches),
+             str(ABI_VERSION))  # fmt: skip
     for part in parts:
         _add(digest, part.encode())
     return digest.hexdigest()

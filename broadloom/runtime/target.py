@@ -15,6 +15,7 @@ from typing import Any
 
 from broadloom.errors import CodegenError
 from broadloom.lazy import llvm, llvmlite
+from broadloom.platform import Caches, caches
 from broadloom.records import dataclass
 
 # llvmlite lets one thread into LLVM at a time. We hold a lock of our own around that, which a child of `fork` never
@@ -30,7 +31,7 @@ DEFAULT_LEVEL = 2
 @dataclass(frozen=True, slots=True)
 class Target:
     """What code is generated for. `features` is LLVM's list ("+avx2,+fma,-avx512f"); `vector_bits` is the widest
-    vector register that pays.
+    vector register that pays; `caches` are what loops are blocked for.
 
     >>> t = host()
     >>> t.vector_bits in (128, 256, 512), t.triple.count("-") >= 2
@@ -42,6 +43,7 @@ class Target:
     features: str
     has_fma: bool
     vector_bits: int
+    caches: Caches = Caches()
 
     def __str__(self) -> str:
         return f"{self.triple}, {self.cpu}, {self.vector_bits}-bit vectors{', fma' if self.has_fma else ''}"
@@ -84,7 +86,7 @@ def host() -> Target:
         bits = 512 if wide else 256 if features.get("avx2") else 128
     else:  # AArch64's fmadd and 128-bit NEON are part of the base architecture
         has_fma, bits = architecture in ("aarch64", "arm64"), 128
-    return Target(triple, cpu, text, has_fma, bits)
+    return Target(triple, cpu, text, has_fma, bits, caches())
 
 
 def _machine(target: Target, level: int) -> Any:

@@ -46,6 +46,18 @@ def test_container_quota(tmp_path: Path, text: str, expected: int | None) -> Non
     assert platform._cpu_quota(tmp_path / "absent") is None
 
 
+def test_caches_are_read_by_level_and_kind(tmp_path: Path) -> None:
+    described = [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "1024K"), ("Unified", "3", "32M")]
+    for number, words in enumerate(described):
+        (tmp_path / f"index{number}").mkdir()
+        for name, word in zip(("type", "level", "size"), words, strict=True):
+            (tmp_path / f"index{number}" / name).write_text(word + "\n")
+    assert platform.caches_in(tmp_path) == platform.Caches(48 << 10, 1 << 20, 32 << 20)
+    (tmp_path / "index3" / "size").write_text("all of it\n")  # what cannot be read is left out
+    (tmp_path / "index0" / "size").unlink()
+    assert platform.caches_in(tmp_path) == platform.Caches(32 << 10, 1 << 20, 8 << 20)
+
+
 def test_heavy_imports_wait_for_their_first_use() -> None:
     program = (
         "import sys; from broadloom import lazy, options, trace, symbolic;"

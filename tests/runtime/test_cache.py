@@ -240,6 +240,7 @@ def test_every_component_is_part_of_the_key(monkeypatch):
     for name, value in {"triple": "x", "cpu": "x", "features": "x", "vector_bits": 64}.items():
         keys.append(cache_key("text", replace(target, **{name: value}), **base))
     keys.append(cache_key("text", replace(target, has_fma=not target.has_fma), **base))
+    keys.append(cache_key("text", replace(target, caches=replace(target.caches, second=1)), **base))
     keys.append(cache_key("texto", target, **{**base, "options": ""}))
     for name, value in {
         "ABI_VERSION": 99, "toolchain_version": lambda: "other", "source_digest": lambda: "other",
