@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import comparison, document, eager, first_call, limits, mapped, picture, results, tables
+from benchmarks import comparison, document, eager, first_call, limits, mapped, picture, results, tables, throughput
 from benchmarks.columns import COLUMNS
 from benchmarks.comparison import Plan
 from benchmarks.processes import MEMORY, ROOT
@@ -149,6 +149,7 @@ def main() -> None:
     with console.status("limits of the machine") as status:
         reached = limits.measure((1, options.threads) if options.threads > 1 else (1,))
         run = comparison.compare(chosen, status.update if console.is_terminal else console.print, RESULTS)
+        run.arithmetic = throughput.measure(options.threads)
     run.limits = reached
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     path.write_text(results.to_json(run))  # before anything else can go wrong

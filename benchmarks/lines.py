@@ -14,6 +14,7 @@ from benchmarks.results import Run
 from benchmarks.timing import Spread, geometric_mean, paired
 
 MEMORY_SHARE = 0.8  # of the triad
+ARITHMETIC_LINES = ("W1b", "W5a")  # whose limit is memory or their own instructions
 TRIAD_LINES = {
     "W4": MEMORY_SHARE,
     "W5b": MEMORY_SHARE,
@@ -54,6 +55,7 @@ def lines(run: Run, memory: str) -> Iterator[Line]:
     """All promises that this run can judge."""
     yield from steady_lines(run, memory)
     yield from bandwidth_lines(run, memory)
+    yield from arithmetic_lines(run, memory)
     yield from product_lines(run, memory)
     yield from first_call_lines(run, memory)
 
@@ -75,9 +77,9 @@ def steady_lines(run: Run, memory: str) -> Iterator[Line]:
 
 
 def triad(run: Run) -> float:
-    """GB/s that the threads of the run can have from memory; 0 where it was not measured."""
-    limits = run.limits.get(str(run.settings.get("threads")), {})
-    return max(limits.get("triad", 0.0), limits.get("triad_past_caches", 0.0))
+    """GB/s of STREAM's triad, its stores as the program states them, for the threads of the run; 0 where it was not
+    measured. Stores past the caches reach more, which nothing that only reads can have: `tables.bounds` shows both."""
+    return run.limits.get(str(run.settings.get("threads")), {}).get("triad", 0.0)
 
 
 def bandwidth_lines(run: Run, memory: str) -> Iterator[Line]:
@@ -88,6 +90,25 @@ def bandwidth_lines(run: Run, memory: str) -> Iterator[Line]:
             most = facts.bytes / 1e9 / triad(run)
             share = Spread(most / cell.spread.median, most / cell.spread.high, most / cell.spread.low)
             yield Line(facts.line, f"{workload}: share of the triad", TRIAD_LINES[facts.line], share, least=True)
+
+
+def least_seconds(run: Run, workload: str) -> float:
+    """The least time of a call: of the bytes that have to be moved, or of the instructions of its dearest loop."""
+    moved = run.workloads[workload].bytes / 1e9 / triad(run) if triad(run) else 0.0
+    return max(moved, run.arithmetic.get(workload, 0.0))
+
+
+def arithmetic_lines(run: Run, memory: str) -> Iterator[Line]:
+    """Shares of the larger of two limits, memory and arithmetic."""
+    for workload, facts in run.workloads.items():
+        cell = run.measured(memory, workload).get(OURS)
+        if facts.line in ARITHMETIC_LINES and cell is not None and workload in run.arithmetic:
+            least, s = least_seconds(run, workload), cell.spread
+            kind = "memory" if least > run.arithmetic[workload] else "arithmetic"
+            what = f"{workload}: share of the larger limit ({kind})"
+            yield Line(
+                facts.line, what, MEMORY_SHARE, Spread(least / s.median, least / s.high, least / s.low), least=True
+            )
 
 
 def product_lines(run: Run, memory: str) -> Iterator[Line]:

@@ -67,12 +67,14 @@ class Ratio:
 
 @dataclass(slots=True)
 class Run:
-    """One run. `cells` by how memory is kept, workload and column; `limits` by number of threads."""
+    """One run. `cells` by how memory is kept, workload and column; `limits` by number of threads; `arithmetic` has the
+    least seconds a call that the instructions of some workloads take."""
 
     machine: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     limits: dict[str, dict[str, float]] = field(default_factory=dict)
+    arithmetic: dict[str, float] = field(default_factory=dict)
     workloads: dict[str, Facts] = field(default_factory=dict)
     cells: dict[str, dict[str, dict[str, Cell]]] = field(default_factory=dict)
     promises: list[dict[str, Any]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.columns import COLUMNS, OURS
-from benchmarks.lines import REASONS, lines, triad
+from benchmarks.lines import REASONS, least_seconds, lines, triad
 from benchmarks.results import Cell, Run
 from benchmarks.timing import Spread
 
@@ -112,9 +112,12 @@ def bounds(run: Run, memory: str) -> Sheet:
             continue
         if facts.bound == "memory":
             rate = facts.bytes / cell.spread.median / 1e9
-            rows.append(
-                (workload, f"{facts.bytes / 1e6:.1f} MB", f"{rate:.1f} GB/s", f"{rate / triad(run):.0%} of the triad")
-            )
+            share = f"{rate / triad(run):.0%} of the triad, {rate / threads['triad_past_caches']:.0%} past the caches"
+            rows.append((workload, f"{facts.bytes / 1e6:.1f} MB", f"{rate:.1f} GB/s", share))
+        elif workload in run.arithmetic:
+            least = run.arithmetic[workload]
+            share = f"{least_seconds(run, workload) / cell.spread.median:.0%} of the larger of memory and arithmetic"
+            rows.append((workload, f"{facts.bytes / 1e6:.1f} MB, {show_time(least)} of arithmetic", "", share))
         elif facts.flops:
             rate = facts.flops / cell.spread.median / 1e9
             share = f"{rate / threads['matmul']:.0%} of the product"

@@ -28,6 +28,7 @@ from benchmarks import (
     mapped,
     picture,
     tables,
+    throughput,
     timing,
 )
 from benchmarks.columns import COLUMNS, OURS
@@ -38,7 +39,7 @@ from benchmarks.results import Cell, Facts, Run, close, compared, error, from_js
 from benchmarks.targets import FirstCall, targets
 from benchmarks.timing import Effort, Spread, Time
 from benchmarks.workloads import BY_NAME, WORKLOADS, Workload
-from broadloom.runtime import native
+from broadloom.runtime import native, target
 
 FULL_LINES = {
     *("W1a", "W1b", "W2", "W3a", "W3b", "W4", "W5a", "W5b", "W6", "W7", "W11b", "W11c", "W12", "W13", "W14", "W15a"),
@@ -217,6 +218,7 @@ def a_run() -> Run:
         "layer-norm": Facts("rows", "W4", "memory", 0.0, 10**9),
         "matmul-64": Facts("product", "matmul 64", "", 524288.0, 49152),
         "heat": Facts("stencil", "", "", 0.0, 10),
+        "gelu": Facts("pointwise", "W1b", "", 0.0, 3 * 10**9),
     }
     cells = {
         "softmax": {
@@ -228,12 +230,15 @@ def a_run() -> Run:
         "layer-norm": {"numpy": Cell((0.05,) * 3), "broadloom": Cell((0.1, 0.1, 0.1), 0.1, 0.01)},
         "matmul-64": {"numpy": Cell((2e-6,) * 3), "broadloom": Cell((1e-6, 1e-6, 1e-6))},
         "heat": {"numpy": Cell((1.0,)), "jax": Cell(failed="ValueError: no"), "broadloom": Cell(failed="wrong result")},
+        "gelu": {"broadloom": Cell((0.25, 0.25, 0.25))},
     }
     limits = {"1": dict.fromkeys(("triad", "triad_past_caches", "read", "matmul"), 10.0)}
     limits["2"] = {"triad": 15.0, "triad_past_caches": 20.0, "read": 30.0, "matmul": 200.0}
     machine = {**comparison.machine(), "load before": [1.0, 2.0, 3.0], "load after": [1.5, 2.0, 3.0]}
     own = [{"what": "a call", "allowed": 2.0, "measured": 1.0, "unit": "us", "least": False, "holds": True}]
-    return Run(machine, {"threads": 2}, {"numpy": "2.4"}, limits, facts, {"fresh": cells, "kept": cells}, own)
+    return Run(
+        machine, {"threads": 2}, {"numpy": "2.4"}, limits, {"gelu": 0.1}, facts, {"fresh": cells, "kept": cells}, own
+    )
 
 
 def test_a_run_reads_back_as_it_was_written() -> None:
@@ -260,11 +265,16 @@ def test_lines_are_judged_by_the_spread() -> None:
         "softmax: time over the best peer's (jax)": (0.5, True),
         "layer-norm: time over the best peer's (numpy)": (2.0, False),
         "geometric mean of these 2 ratios": (1.0, False),
-        "layer-norm: share of the triad": (0.5, False),
+        "layer-norm: share of the triad": (0.667, False),
+        "gelu: share of the larger limit (memory)": (0.8, True),
         "matmul-64: speed over that of BLAS (numpy)": (2.0, True),
         "softmax: first call, cold, over jax's, cold": (1.2, False),
         "softmax: first call, cold, over torch-compile's, cold": (0.06, False),
         "softmax: first call, warm, over jax's, cold": (0.2, True),
+    }
+    run.arithmetic["gelu"] = 0.225
+    assert "gelu: share of the larger limit (arithmetic)" in {
+        x.what for x in lines(run, "fresh") if x.measured.low == 0.9
     }
     cells = run.cells["fresh"]
     cells["softmax"]["broadloom"] = Cell((1.8, 6.0, 2.5))  # 0.9, 1.5 and 1.25 of jax's: slower, but not beyond doubt
@@ -284,8 +294,9 @@ def test_the_tables_show_what_the_run_holds() -> None:
     assert tables.first_calls(run, "fresh").rows[0] == ("softmax", "2.000 / 0.500", "0.100 / 0.050", "0.120 / 0.020")
     assert tables.peaks(run, "fresh").rows[0][3:] == ("1.0", "2.0", "1.0")
     assert tables.bounds(run, "fresh").rows == (
-        ("layer-norm", "1000.0 MB", "10.0 GB/s", "50% of the triad"),
+        ("layer-norm", "1000.0 MB", "10.0 GB/s", "67% of the triad, 50% past the caches"),
         ("matmul-64", "0.5 MFLOP", "524.3 GFLOP/s", "262% of the product"),
+        ("gelu", "3000.0 MB, 100 ms of arithmetic", "", "80% of the larger of memory and arithmetic"),
     )
     assert list(tables.failures(run))[:2] == [
         "heat, jax, memory fresh: ValueError: no",
@@ -312,7 +323,7 @@ def test_the_document_is_written_from_its_data(tmp_path: Path) -> None:
     document.write(source, target)
     text = target.read_text()
     assert text == document.text(a_run()) and (tmp_path / "page.svg").exists()
-    assert "3 kept, 5 missed" in text
+    assert "4 kept, 5 missed" in text
     assert "| softmax | W3a | 4 s (4-7.2) |" in text and "heat, jax, memory kept: ValueError: no" in text
 
 
@@ -404,6 +415,36 @@ def test_the_limits_are_those_of_loops_that_compute() -> None:
     assert set(found) == set(limits.BYTES) and all(v > 0 for v in found.values())
     assert limits.products(64) > 0
     assert limits.aligned(128).ctypes.data % 64 == 0 and limits.aligned(128).size == 128
+
+
+def test_rates_are_those_of_instructions_that_run() -> None:
+    found = throughput.rates(target.host().lanes(32))
+    assert set(found) == {"multiply", "add", "divide", "all"} and all(1e-12 < s < 1e-6 for s in found.values())
+    assert found["divide"] > found["multiply"] > 0.4 * found["all"]
+
+
+def test_the_instructions_of_a_loop_are_counted() -> None:
+    text = """f:
+\tvmulps\t%zmm0, %zmm1, %zmm2
+.LBB0_1:
+\tvmovups\t(%rsi,%rax,4), %zmm0
+\tvfmadd213ps\t%zmm2, %zmm1, %zmm0
+\tvmulps\t(%rdi), %zmm0, %zmm3
+\tvaddps\t%zmm2, %zmm0, %zmm0
+\tvandps\t%zmm2, %zmm0, %zmm0
+\tvmulss\t%xmm2, %xmm1, %xmm4
+\taddq\t$32, %rax
+\tcmpq\t%rax, %rcx
+\tjne\t.LBB0_1
+\tvaddps\t%zmm2, %zmm0, %zmm0
+.Lfunc_end0:
+"""
+    (loop,) = throughput.loops(text + text.replace("LBB0_1", "LBB1_1").replace("jne", "call"))
+    assert loop == throughput.Loop(32, {"multiply": 2, "add": 1, "all": 4})
+    rate = {"multiply": 3.0, "add": 4.0, "divide": 9.0, "all": 1.0}
+    assert throughput.seconds(loop, rate) == 6 / 32
+    sums, elements = throughput.assembly_of("gelu")
+    assert elements == 10**7 and max(loop.counts["multiply"] for loop in throughput.loops(sums)) >= 20
 
 
 def test_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

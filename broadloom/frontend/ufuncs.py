@@ -9,6 +9,7 @@ What holds: the loop's dtypes are those NumPy resolves; a write to out= happens 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -281,20 +282,23 @@ def outer(r: Recorder, u: np.ufunc, a: object, b: object, **kwargs: Any) -> Any:
     return ufunc(r, u, first, y if isinstance(b, (ArrayHandle, list, tuple)) else b, **kwargs)
 
 
-POWERS_FAST: dict[float, np.ufunc] = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
+POWERS_FAST: dict[object, np.ufunc] = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 
 
 def power(r: Recorder, a: object, b: object, *outs: object, **kwargs: Any) -> Any:
-    """`numpy.power`, whose loops over float32 and float64 take a square root for one exponent 0.5 of all elements."""
-    half = isinstance(b, (float, np.floating)) and b == 0.5
+    """`numpy.power`, whose loops over float32 and float64 are other functions where all elements have one exponent of
+    `POWERS_FAST`."""
+    is_number = isinstance(b, (int, float, np.integer, np.floating)) and not isinstance(b, bool)
+    fast = POWERS_FAST.get(b) if is_number else None
     kwargs.pop("subok", None)
-    return run_ufunc(r, np.power, _root if half else loop, (a, b, *outs), **kwargs)
+    return run_ufunc(r, np.power, loop if fast is None else partial(_power_by, fast), (a, b, *outs), **kwargs)
 
 
-def _root(r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: tuple[DType, ...]) -> Any:
-    if loop_dtypes[0] in (dtypes.float32, dtypes.float64):
-        return call(r, "sqrt", args[0])
-    return loop(r, u, args, loop_dtypes)
+def _power_by(
+    fast: np.ufunc, r: Recorder, u: np.ufunc, args: tuple[ArrayHandle, ...], loop_dtypes: tuple[DType, ...]
+) -> Any:
+    by = fast if loop_dtypes[0] in (dtypes.float32, dtypes.float64) else u
+    return loop(r, by, args[: by.nin], (*loop_dtypes[: by.nin], loop_dtypes[-1]))
 
 
 def power_operator(r: Recorder, a: object, b: object, **kwargs: Any) -> Any:

@@ -173,6 +173,15 @@ def test_zero_d_results_are_scalars() -> None:
     check(lambda np, a, out: np.sin(a, out=out), a, np.array(0.0))
 
 
+@pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2, 3, np.float32(0.5), np.float64(2), np.int8(-1)], ids=repr)
+def test_power_by_one_exponent(exponent: float, rng: np.random.Generator) -> None:
+    """NumPy's loop over one exponent is not the function that it is over an array of exponents, by bits."""
+    for d in (np.float32, np.float64):
+        a = np.concatenate([rng.lognormal(0, 3, 1000), [np.inf, -np.inf, np.nan, 0, -0.0, -2.5]]).astype(d)
+        check(lambda np, a: np.power(a, exponent), a, exact=exponent in (-1, 0, 0.5, 1, 2))
+        check(lambda np, a, out: np.power(a, exponent, out=out, where=a > 1), a, np.zeros_like(a))
+
+
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, -0.5, 2.0, 1.5, np.float32(2), np.int64(2)], ids=repr)
 def test_power_operator(exponent: float) -> None:
     for d in ALL:
