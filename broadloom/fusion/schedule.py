@@ -18,6 +18,7 @@ from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Re
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
 from broadloom.fusion.merge import NoFuse, merge
+from broadloom.fusion.shifts import fold_shifted
 from broadloom.fusion.tables import TableDecision, tabulate
 from broadloom.records import dataclass
 
@@ -49,8 +50,12 @@ class Scheduled:
 def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> Scheduled:
     """Group the operations. With `fusion=False` each operation stays a kernel of its own, with `tables=False` each
     point computes what it needs."""
-    dtypes = {b.name: b.dtype for b in lowered.buffers}
     decisions: list[Decision] = []
+    if fusion:
+        operations, known, shifted = fold_shifted(lowered.operations, lowered.buffers)
+        lowered = replace(lowered, operations=tuple(operations), buffers=tuple(known))
+        decisions += (Decision(s.first, s.second, Fuse(s.reason)) for s in shifted)
+    dtypes = {b.name: b.dtype for b in lowered.buffers}
     groups: list[Kernel | Extern] = []
     for operation in lowered.operations:
         if fusion and isinstance(operation, Kernel):

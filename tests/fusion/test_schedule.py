@@ -115,7 +115,7 @@ def test_long_chain_of_small_reductions_is_split_into_bounded_kernels():
 
 def test_whole_sum_is_split_by_fixed_chunks():
     first, second = kernels(graph_of(lambda b, x: b.call("sum", x, axes=(-1,), keepdims=False), (N,)))
-    assert str(first.outer[0].extent) == "(s0 + 16383)//16384"
+    assert str(first.outer[0].extent) == "(s0 + 8191)//8192"
     assert "min" in str(first.stages[0].loops[0].extent)
     assert second.outer == ()
 

@@ -18,7 +18,8 @@ from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
 from broadloom.symbolic import Size, Symbol, floordiv, product, smin
 
-CHUNK = 16384  # elements folded by one point of a split reduction
+CHUNK = 8192  # elements folded by one point of a split reduction: they lie in the nearest cache for a second look
+LONG = 4 * CHUNK  # elements from which on a reduction to few results is split
 FEW_RESULTS = 16  # outer points that keep the threads busy without a split
 
 
@@ -100,7 +101,7 @@ def _cast(ops: Inlining, value: int, old: DType, new: DType) -> int:
 def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int]) -> bool:
     results, length = product(shape[a] for a in kept), product(shape[a] for a in reduced)
     few = isinstance(results, int) and results < FEW_RESULTS
-    return few and not (isinstance(length, int) and length < 2 * CHUNK)
+    return few and not (isinstance(length, int) and length < LONG)
 
 
 def _chunked(
