@@ -2,8 +2,8 @@
 
 What goes in: the kernel's `Accumulator`s and scalars to fold. What comes out: code on stack slots, which LLVM turns
 into registers where there is one lane, and keeps in the first-level cache where a block of outer points is folded
-side by side (`lanes` > 1; every method then takes the lane). With `width` > 1 each value is a vector, of that many
-points, which a sum adds up strictly in order.
+side by side (`lanes` > 1; every method then takes the lane). With `width` > 1 each value is a vector: of that many
+points, which a sum adds up strictly in order, or of that many parts of one sum, which `absorb` puts together.
 
 What holds: float sums may be reassociated and no other arithmetic; long float sums go chunk by chunk, and the chunk
 sums are added with their rounding errors kept (Knuth's TwoSum), so the error does not grow with the length; a
@@ -23,8 +23,10 @@ from broadloom.codegen.llvm import (
     const_bits,
     const_float,
     const_int,
+    element_of,
     i1,
     i64,
+    lanes_of,
     vector,
 )
 from broadloom.codegen.types import register_type, width
@@ -90,6 +92,8 @@ class Accumulators:
     ) -> None:
         self.b, self.emit, self.lanes, self.width = b, emit, lanes, width
         self.search = Search.NONE
+        self.mask: Val | None = None  # of a vector: which parts of it take part
+        self.vectors: Accumulators | None = None  # what takes folds while a stage runs in vectors
         self.slots: dict[str, Slots] = {}
         for a in accumulators:
             self.slots[a.name] = self._allocate(a, a.name in running, a.name in compensated)
@@ -104,6 +108,8 @@ class Accumulators:
             types *= 3
         if a.kind in ("argmax", "argmin"):
             types += ["i64", register_type(dtype)[0], "i64"]
+        if self._watches_nan(slots):
+            types.append(_nan_type(types[0]))
         for t in types:
             stored = "i8" if t == "i1" and self.lanes > 1 else t
             slots.parts.append((self.b.alloca(stored, self.lanes, 64 if self.lanes > 1 else 0), stored))
@@ -152,8 +158,15 @@ class Accumulators:
             elif len(slots.parts) > n:
                 self._write(slots, n, lane, const_int(slots.parts[n][1], 0))
 
+    def _watches_nan(self, slots: Slots) -> bool:
+        """Whether nan is kept apart: a comparison and a choice are one instruction then, and all that carries a
+        maximum of vectors from one iteration to the next."""
+        return self.width > 1 and slots.accumulator.kind in ("max", "min") and slots.dtype.kind == "f"
+
     def fold(self, name: str, value: Scalar, dtype: DType, position: Val | None, lane: Val | None) -> Scalar:
         """Folds `value` in; the accumulator after it (before rounding to its dtype)."""
+        if self.vectors is not None and name in self.vectors.slots:
+            return self.vectors.fold(name, value, dtype, position, lane)
         slots = self._slots(name)
         if slots.dtype is not dtype:
             value = self.emit(self.b, "cast", [value], [dtype], slots.dtype, {"dtype": slots.dtype})
@@ -165,9 +178,47 @@ class Accumulators:
             if self.search is not Search.NONE:
                 return self._fold_block(slots, value[0], position)
             return self._fold_position(slots, old, value, position, lane)
+        if self._watches_nan(slots):
+            return self._fold_apart(slots, old[0], value[0])
         new = self._combine(slots, old, value)
+        if self.mask is not None:
+            new = tuple(self.b.select(self.mask, x, y) for x, y in zip(new, old, strict=True))
         self._set(slots, lane, new)
         return new
+
+    def _fold_apart(self, slots: Slots, old: Val, new: Val) -> Scalar:
+        """A vector into a maximum or minimum that passes nan by, which is noted instead."""
+        b = self.b
+        if self.mask is not None:
+            new = b.select(self.mask, new, old)
+        ahead = "ogt" if slots.accumulator.kind == "max" else "olt"
+        value = b.select(b.fcmp(ahead, new, old), new, old)
+        noted = slots.parts[1][1]
+        bad = b.sext(b.fcmp("uno", *_halves(b, new)), noted)
+        self._write(slots, 1, None, b.or_(self._read(slots, 1, None), bad))
+        self._write(slots, 0, None, value)
+        return (value,)
+
+    def absorb(self, vectors: Accumulators) -> None:
+        """Folds in what the parts of vectors have taken: halves with halves, until one is left."""
+        for name, slots in vectors.slots.items():
+            self._absorb(self.slots[name], slots, vectors)
+
+    def _absorb(self, slots: Slots, given: Slots, vectors: Accumulators) -> None:
+        b, value = self.b, vectors._value(given, None)
+        while lanes_of(value[0].type) > 1:
+            halves = [_halves(b, v) for v in value]
+            low, high = (tuple(h[k] for h in halves) for k in range(2))
+            if vectors._watches_nan(given):
+                ahead = "ogt" if given.accumulator.kind == "max" else "olt"
+                value = (b.select(b.fcmp(ahead, low[0], high[0]), low[0], high[0]),)
+            else:
+                value = vectors._combine(given, low, high)
+        if vectors._watches_nan(given):
+            noted = b.intrinsic("vector.reduce.or", vectors._read(given, 1, None))
+            bad = b.icmp("ne", noted, const_int(noted.type, 0))
+            value = (b.select(bad, const_bits(value[0].type, _NAN[value[0].type]), value[0]),)
+        self._set(slots, None, self._combine(slots, self._value(slots, None), value))
 
     def flush(self, name: str, lane: Val | None) -> None:
         """Adds a compensated sum's chunk to its total, and starts the next chunk."""
@@ -279,6 +330,21 @@ class Accumulators:
         found = b.icmp("ne", at, i64(-1))
         for k in (0, 1):
             self._write(slots, k, None, b.select(found, self._read(slots, k + 2, None), self._read(slots, k, None)))
+
+
+def _halves(b: FunctionBuilder, x: Val) -> tuple[Val, Val]:
+    """The lower and the upper half of a vector, or its two elements."""
+    half = lanes_of(x.type) // 2
+    if half == 1:
+        return b.extract(x, 0), b.extract(x, 1)
+    return b.shuffle(x, x, range(half)), b.shuffle(x, x, range(half, 2 * half))
+
+
+def _nan_type(type_: str) -> str:
+    """What notes nan of a vector of floats: half as many integers, as a comparison looks at two halves at once."""
+    half = lanes_of(type_) // 2
+    element = "i32" if element_of(type_) == "float" else "i64"
+    return element if half == 1 else vector(element, half)
 
 
 _BOOL = {"sum": "or", "any": "or", "max": "or", "fmax": "or"} | dict.fromkeys(("prod", "all", "min", "fmin"), "and")

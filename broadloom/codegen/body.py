@@ -4,18 +4,30 @@ What goes in: a recorded `Body`, the indexer with the loops' variables bound, th
 check leaves to. What comes out: straight-line code at the current place, but for checks and masked parts.
 
 What holds: loads stand in recorded order relative to stores; a failed check records its site and its key and goes on
-with index 0, or leaves the iteration where the axis is empty; memory bools are true for any non-zero byte.
+with index 0, or leaves the iteration where the axis is empty; memory bools are true for any non-zero byte. Where a
+body runs for a vector of points, what is the same for all of them stays one scalar until it meets what is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, like, mangle, vector
+from broadloom.codegen.llvm import (
+    Block,
+    FunctionBuilder,
+    Val,
+    const_int,
+    element_of,
+    i64,
+    lanes_of,
+    like,
+    mangle,
+    vector,
+)
 from broadloom.codegen.panels import stride
 from broadloom.codegen.types import literal, memory_type, register_type
 from broadloom.dtypes import DType, bool_, int64
@@ -67,7 +79,7 @@ class Lanes:
     def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
         """The elements of all points; one element for all where the index does not depend on the point."""
         if stride(index, self.variable) == 0:
-            return b.splat(b.load(element, address, align), self.count)
+            return b.load(element, address, align)
         type_ = vector(element, self.count)
         if self.mask is None:
             return b.load(type_, address, align)
@@ -75,6 +87,21 @@ class Lanes:
         b.module.declare(name, type_, ("ptr", mask.type, type_))
         operands = f"ptr align {align} {address.text}, {mask}, {type_} zeroinitializer"
         return b.value(type_, f"call {type_} @{name}({operands})")
+
+    def numbers(self, b: FunctionBuilder, first: Val, index: Size) -> Val:
+        """The index of each point, from that of the first."""
+        step = stride(index, self.variable)
+        if step == 0:
+            return first
+        if not isinstance(step, int):
+            raise VerifyError("index has no constant step", got=index)
+        type_ = vector("i64", self.count)
+        steps = ", ".join(f"i64 {step * k}" for k in range(self.count))
+        return b.add(b.splat(first, self.count), Val(type_, f"<{steps}>"))
+
+    def spread(self, b: FunctionBuilder, values: Sequence[Val]) -> Scalar:
+        """What is the same for all points as vectors, too."""
+        return tuple(b.splat(v, self.count) if lanes_of(v.type) == 1 else v for v in values)
 
     def store(self, b: FunctionBuilder, value: Val, address: Val, align: int) -> None:
         """Side by side, where the mask allows."""
@@ -144,7 +171,7 @@ class BodyEmitter:
 
         match instruction:
             case Compute(op, args, dtype, attrs):
-                operands = [get(a) for a in args]
+                operands = self._even([get(a) for a in args])
                 return self.emit(self.b, op, operands, [dtypes[a] for a in args], dtype, dict(attrs)), dtype
             case Load(buffer, index, dtype):
                 return self._load(buffer, index, dtype), dtype
@@ -152,8 +179,7 @@ class BodyEmitter:
                 self._store(buffer, index, get(operand), dtypes[operand], mode)
                 return None, bool_
             case Literalv(dtype, data):
-                width = 1 if self.lanes is None else self.lanes.count
-                return tuple(self.b.splat(Val(t, text), width) for t, text in literal(dtype, data)), dtype
+                return tuple(Val(t, text) for t, text in literal(dtype, data)), dtype
             case IndexValue(index, dtype):
                 return self._index_value(index, dtype), dtype
             case Indirect(operand, size, symbol, site, key):
@@ -163,7 +189,8 @@ class BodyEmitter:
                 return None, bool_
             case Reduce(name, operand, position):
                 at = None if position is None else get(position)[0]
-                self.accumulators.fold(name, get(operand), dtypes[operand], at, self.lane)
+                value = get(operand) if self.lanes is None else self.lanes.spread(self.b, get(operand))
+                self.accumulators.fold(name, value, dtypes[operand], at, self.lane)
                 return None, bool_
             case Running(name, operand, dtype):
                 return self.accumulators.fold(name, get(operand), dtypes[operand], None, self.lane), dtype
@@ -174,6 +201,12 @@ class BodyEmitter:
             case Lookup(table, operand, dtype):
                 return self._lookup(table, get(operand)[0], dtype), dtype
         raise VerifyError("unknown instruction", got=type(instruction).__name__)
+
+    def _even(self, operands: list[Scalar]) -> list[Scalar]:
+        """Operands of one op: all vectors if one is."""
+        if self.lanes is None or all(lanes_of(v.type) == 1 for x in operands for v in x):
+            return operands
+        return [self.lanes.spread(self.b, x) for x in operands]
 
     # -- memory --
 
@@ -201,6 +234,8 @@ class BodyEmitter:
         addresses, align = self._addresses(name, index, dtype)
         if dtype.kind == "b":
             value = (self.b.zext(value[0], like(value[0].type, "i8")),)
+        if self.lanes is not None:
+            value = self.lanes.spread(self.b, value)
         for v, a in zip(value, addresses, strict=True):
             if self.lanes is not None:
                 self.lanes.store(self.b, v, a, align)
@@ -215,7 +250,7 @@ class BodyEmitter:
 
     def _lookup(self, name: str, key: Val, dtype: DType) -> Scalar:
         """The entry for a byte; of the two for a bool both are loaded, which are the same in all iterations."""
-        b, lanes = self.b, 1 if self.lanes is None else self.lanes.count
+        b, lanes = self.b, lanes_of(key.type)
         if element_of(key.type) == "i1":
             no, yes = (self._entry(name, i64(k), dtype) for k in range(2))
             found = [b.select(key, b.splat(x, lanes), b.splat(y, lanes)) for x, y in zip(yes, no, strict=True)]
@@ -239,10 +274,12 @@ class BodyEmitter:
 
     def _index_value(self, index: Size, dtype: DType) -> Scalar:
         value = self.indexer.value(index)
+        if self.lanes is not None:
+            value = self.lanes.numbers(self.b, value, index)
         if dtype is int64:
             return (value,)
         if dtype.is_integer:
-            return (self.b.int_cast(value, register_type(dtype)[0], signed=True),)
+            return (self.b.int_cast(value, like(value.type, register_type(dtype)[0]), signed=True),)
         return self.emit(self.b, "cast", [(value,)], [int64], dtype, {"dtype": dtype})
 
     def _check(self, value: Val, dtype: DType, size: Size, site: int, key: Size) -> Val:

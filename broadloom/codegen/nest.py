@@ -42,6 +42,7 @@ from broadloom.codegen.plans import (
     searches,
     tiled_loop,
 )
+from broadloom.codegen.rows import Row, row_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
 from broadloom.fusion.handlers import accesses, instructions_of
@@ -207,7 +208,14 @@ class NestBuilder:
         b.for_loop(start, end, block, step=self.lanes, name="block")
 
     def _loop(
-        self, variable: Symbol, start: Val, end: Val, run: Callable[[], None], bodies: Sequence[Body] | None = None
+        self,
+        variable: Symbol,
+        start: Val,
+        end: Val,
+        run: Callable[[], None],
+        bodies: Sequence[Body] | None = None,
+        *,
+        vectorise: bool = True,
     ) -> None:
         """One loop with its level of hoisted code, around these bodies or those of the stages."""
 
@@ -218,6 +226,8 @@ class NestBuilder:
             self.indexer.close()
 
         metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
+        if not vectorise:
+            metadata = self._hint("vectorize.enable", "i1 false")
         self.b.for_loop(start, end, iteration, name=variable.name, flags="nuw nsw", metadata=metadata)
 
     def _interleaving(self, bodies: Sequence[Body]) -> str:
@@ -229,8 +239,12 @@ class NestBuilder:
             for i in instructions_of(body)
         ):
             return ""
-        count = self.b.module.metadata('!"llvm.loop.interleave.count", i32 2')
-        return f", !llvm.loop {self.b.module.metadata(f'self, {count}', distinct=True)}"
+        return self._hint("interleave.count", "i32 2")
+
+    def _hint(self, name: str, value: str) -> str:
+        """Metadata that tells LLVM how to run a loop."""
+        hint = self.b.module.metadata(f'!"llvm.loop.{name}", {value}')
+        return f", !llvm.loop {self.b.module.metadata(f'self, {hint}', distinct=True)}"
 
     def _hoisting(
         self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
@@ -387,9 +401,20 @@ class NestBuilder:
                 self.accumulators.flush(name, lane)
 
         searching = not self.columns and searches(stage, self.accumulators)
+        row = self._row(stage)
+
+        def whole(run: Callable[[], None]) -> None:
+            """What adds up to one chunk."""
+            if row is None:
+                run()
+            else:
+                self._in_vectors(row, reduced, run)
 
         def loop_over(k: int, start: Val, end: Val) -> None:
             variable = stage.loops[k].variable
+            if row is not None and k == len(stage.loops) - 1:
+                self._vector_loop(stage, row, start, end)
+                return
             innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
             self._hoisting(
                 innermost, variable, start, end, lambda: self._loop(variable, start, end, lambda: nest(k + 1))
@@ -414,14 +439,70 @@ class NestBuilder:
 
             def chunk(start: Val) -> None:
                 end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
-                loop_over(k, start, end)
+                whole(lambda: loop_over(k, start, end))
                 each(flush)
 
             self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
 
-        nest(0)
+        if cut is None:
+            whole(lambda: nest(0))
+        else:
+            nest(0)
         if chunked and cut is None:  # a short stage of a sum that is chunked elsewhere
             each(flush)
+
+    # -- rows --
+
+    def _row(self, stage: Stage) -> Row | None:
+        if self.columns or self.panel is not None or self.tiled is not None:
+            return None
+        return row_of(stage, {a.name: a for a in self.kernel.accumulators}, self.b.module.features)
+
+    def _in_vectors(self, row: Row, reduced: set[str], run: Callable[[], None]) -> None:
+        """`run` emits loops whose folds go to vectors, which are put together behind them."""
+        found = [a for a in self.kernel.accumulators if a.name in reduced]
+        none = frozenset[str]()
+        vectors = Accumulators(self.b, self.emit, found, running=none, compensated=none, width=row.count)
+        vectors.start(None)
+        self.accumulators.vectors = vectors
+        run()
+        self.accumulators.vectors = None
+        self.accumulators.absorb(vectors)
+
+    def _vector_loop(self, stage: Stage, row: Row, start: Val, end: Val) -> None:
+        """The innermost loop of a stage, a vector of its iterations at a time, and what is left of it."""
+        b, extent = self.b, stage.loops[-1].extent
+        length = b.sub(end, start, "nsw")
+        whole = b.sub(length, b.binary("urem", length, i64(row.count)), "nsw")
+        full = b.add(start, whole, "nsw")
+
+        def step(value: Val, mask: Val | None) -> None:
+            self.indexer.open(b.fenced())
+            self.indexer.bind(row.variable, value)
+            self.vector = Lanes(row.variable, row.count, mask)
+            vectors = self.accumulators.vectors
+            assert vectors is not None
+            vectors.mask = mask
+            self._body(stage, None)
+            self.vector = vectors.mask = None
+            self.indexer.close()
+
+        if not isinstance(extent, int) or extent >= row.count:
+            b.for_loop(start, full, lambda value: step(value, None), step=row.count, name="vector", flags="nuw nsw")
+        if isinstance(extent, int) and extent % row.count == 0:
+            return  # chunks are as even
+        if not row.masked:
+            vectors, self.accumulators.vectors = self.accumulators.vectors, None
+            self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
+            self.accumulators.vectors = vectors
+            return
+        numbers = ", ".join(f"i64 {k}" for k in range(row.count))
+        left = b.splat(b.sub(end, full, "nsw"), row.count)
+
+        def rest() -> None:
+            step(full, b.icmp("slt", Val(vector("i64", row.count), f"<{numbers}>"), left))
+
+        b.if_then(b.icmp("slt", full, end), rest)
 
     def _search(self, stage: Stage, loop: Loop) -> None:
         """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all

@@ -1,0 +1,124 @@
+"""Which stages run in vectors of our own making, and how many elements a step takes.
+
+What goes in: a stage of a kernel and the enabled features of the target. What comes out: a `Row`, or None where LLVM's
+vectoriser is left to find the vectors itself: it copes with gathers, tables, checks and complex numbers.
+
+What holds: the answer is a pure function of the stage and the target, so a row adds up in the same order in every range
+of points and on any number of threads. A step takes as many registers as keep the sums of a light body from waiting for
+each other, fewer where the row is short; what is left at the end of a row is one step under a mask, where the target
+has masks for all elements, and a loop of scalars elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broadloom.codegen.outline import vector_bits
+from broadloom.codegen.panels import stride
+from broadloom.fusion.cost import body_cost
+from broadloom.fusion.ir import (
+    Accumulated,
+    Accumulator,
+    Compute,
+    IndexValue,
+    Instruction,
+    Literalv,
+    Load,
+    Reduce,
+    Stage,
+    Store,
+)
+from broadloom.records import dataclass
+from broadloom.symbolic import Symbol
+
+REGISTERS = 4  # in a step
+HEAVY = 0.6  # cost units of a body from where on two do, where the target has 16 registers in all
+SUMS = 0.5  # of all registers, the share that may hold sums
+WASTE = 1.15  # times the fewest registers that a row may take
+LEAST = 4  # elements of a step
+SHORTEST = 4  # elements of a row that vectors are made for
+
+_KINDS = ("sum", "prod", "max", "min")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A step takes `count` elements of the loop over `variable`; the last one, with `masked`, as many as are left."""
+
+    variable: Symbol
+    count: int
+    masked: bool
+
+
+def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: frozenset[str]) -> Row | None:
+    """How a stage runs in vectors along its innermost loop; None where it does not."""
+    if not stage.loops or stage.sequential:
+        return None
+    loop = stage.loops[-1]
+    instructions = stage.body.instructions
+    if isinstance(loop.extent, int) and loop.extent < SHORTEST:
+        return None
+    if not all(_is_plain(i, loop.variable, accumulators) for i in instructions):
+        return None
+    if not any(isinstance(i, Store | Reduce) for i in instructions):
+        return None
+    widest = max(_bytes(i, accumulators) for i in instructions)
+    if widest == 0:
+        return None
+    lanes = vector_bits(features) // 8 // widest
+    extent = loop.extent if isinstance(loop.extent, int) else None
+    count = lanes * _registers(extent, lanes, _most(stage, features))
+    return Row(loop.variable, max(LEAST, count), {"avx512vl", "avx512bw"} <= features)
+
+
+def _most(stage: Stage, features: frozenset[str]) -> int:
+    """Registers of the widest type that a step of the stage may take."""
+    all_of_them = 32 if "avx512f" in features or "neon" in features else 16
+    sums = sum(isinstance(i, Reduce) for i in stage.body.instructions)
+    most = 2 if body_cost(stage.body) > HEAVY and all_of_them == 16 else REGISTERS
+    while most > 1 and sums * most > all_of_them * SUMS:
+        most //= 2
+    return most
+
+
+def _registers(extent: int | None, lanes: int, most: int) -> int:
+    """Registers of the widest type in a step."""
+    if extent is None:
+        return most
+    fewest = -(-extent // lanes)
+    while most > 1 and -(-extent // (most * lanes)) * most > fewest * WASTE:
+        most //= 2
+    return most
+
+
+def _is_plain(i: Instruction, variable: Symbol, accumulators: Mapping[str, Accumulator]) -> bool:
+    """Whether an instruction works on a vector of neighbouring elements."""
+    match i:
+        case Load(_, index, dtype):
+            return dtype.kind != "c" and stride(index, variable) in (0, 1)
+        case Store(_, index, _, mode):
+            return mode == "set" and stride(index, variable) == 1
+        case IndexValue(index, _):
+            return isinstance(stride(index, variable), int)
+        case Compute(op, _, dtype, _):
+            return dtype.kind != "c" and not op.startswith(("random_", "philox"))
+        case Literalv(dtype, _) | Accumulated(_, dtype):
+            return dtype.kind != "c"
+        case Reduce(name, _, position):
+            a = accumulators[name]
+            return position is None and a.kind in _KINDS and a.dtype.kind in "iuf" and a.value_dtype.kind in "iufb"
+    return False
+
+
+def _bytes(i: Instruction, accumulators: Mapping[str, Accumulator]) -> int:
+    """Bytes of the element that an instruction works on; 16-bit floats are computed in 32 bits."""
+    match i:
+        case Load(_, _, dtype):
+            return dtype.itemsize
+        case Compute(_, _, dtype, _):
+            return 4 if dtype.kind == "f" and dtype.bits == 16 else dtype.itemsize
+        case IndexValue():
+            return 8
+        case Reduce(name):
+            return max(4, accumulators[name].dtype.itemsize)
+    return 0
