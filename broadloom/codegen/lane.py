@@ -39,6 +39,11 @@ def has_half(module: ModuleBuilder) -> bool:
     return "f16c" in module.features or module.triple.startswith(_FMA_TRIPLES)
 
 
+def has_scaling(module: ModuleBuilder) -> bool:
+    """Whether the target multiplies by a power of two in one instruction, which rounds once."""
+    return {"avx512f", "avx512dq"} <= module.features
+
+
 class Lane:
     """One LLVM value with operators.
 
@@ -159,6 +164,12 @@ class Lane:
 
     def copysign(self, sign: Lane) -> Lane:
         return self.intrinsic("copysign", sign)
+
+    def scaled(self, exponent: Lane) -> Lane:
+        """self * 2**exponent, rounded once; for targets that `has_scaling`."""
+        name = f"llvm.ldexp.{llvm.mangle(self.type)}.{llvm.mangle(exponent.type)}"
+        function = self.b.module.declare(name, self.type, (self.type, exponent.type))
+        return self._wrap(self.b.call(function, self.v, exponent.v))
 
     def rounded(self, how: str) -> Lane:
         """Rounded to an integral float: `how` is "floor", "ceil", "trunc" or "roundeven". Keeps the sign of zero."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from broadloom.codegen.lane import Lane, has_fma, poly
+from broadloom.codegen.lane import Lane, has_fma, has_scaling, poly
 from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath.exact import Double, fast_two_sum, two_prod
 from broadloom.records import dataclass
@@ -103,6 +103,8 @@ def power_of_two(pattern: Lane, offset: int) -> Lane:
 def scale(x: Lane, pattern: Lane) -> Lane:
     """x * 2**k, rounded once where the result is subnormal."""
     f = format_of(x)
+    if has_scaling(x.b.module):
+        return x.scaled(pattern - f.magic_bits)
     both = pattern - (f.magic_bits - 2 * f.bias)
     half = both.lshr(1)
     return x * (half << f.mantissa).as_float() * ((both - half) << f.mantissa).as_float()
