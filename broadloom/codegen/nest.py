@@ -216,6 +216,7 @@ class NestBuilder:
         bodies: Sequence[Body] | None = None,
         *,
         vectorise: bool = True,
+        border: bool = False,
     ) -> None:
         """One loop with its level of hoisted code, around these bodies or those of the stages."""
 
@@ -226,8 +227,10 @@ class NestBuilder:
             self.indexer.close()
 
         metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
-        if not vectorise:
-            metadata = self._hint("vectorize.enable", "i1 false")
+        if border:
+            metadata = self._hints("vectorize.enable, i1 false", "unroll.disable")
+        elif not vectorise:
+            metadata = self._hints("vectorize.enable, i1 false")
         self.b.for_loop(start, end, iteration, name=variable.name, flags="nuw nsw", metadata=metadata)
 
     def _interleaving(self, bodies: Sequence[Body]) -> str:
@@ -239,12 +242,14 @@ class NestBuilder:
             for i in instructions_of(body)
         ):
             return ""
-        return self._hint("interleave.count", "i32 2")
+        return self._hints("interleave.count, i32 2")
 
-    def _hint(self, name: str, value: str) -> str:
+    def _hints(self, *hints: str) -> str:
         """Metadata that tells LLVM how to run a loop."""
-        hint = self.b.module.metadata(f'!"llvm.loop.{name}", {value}')
-        return f", !llvm.loop {self.b.module.metadata(f'self, {hint}', distinct=True)}"
+        module = self.b.module
+        parts = (hint.partition(", ") for hint in hints)
+        numbers = ", ".join(module.metadata(f'!"llvm.loop.{name}"{comma}{value}') for name, comma, value in parts)
+        return f", !llvm.loop {module.metadata(f'self, {numbers}', distinct=True)}"
 
     def _hoisting(
         self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
@@ -416,9 +421,9 @@ class NestBuilder:
                 self._vector_loop(stage, row, start, end)
                 return
             innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
-            self._hoisting(
-                innermost, variable, start, end, lambda: self._loop(variable, start, end, lambda: nest(k + 1))
-            )
+            border = stage.border and k == len(stage.loops) - 1
+            run = partial(self._loop, variable, start, end, lambda: nest(k + 1), border=border)
+            self._hoisting(innermost, variable, start, end, run)
 
         def nest(k: int) -> None:
             if k == len(stage.loops):

@@ -44,7 +44,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _unroll_stage(stage: Stage) -> Stage:
-    while stage.loops:
+    while stage.loops and not stage.border:
         loop = stage.loops[-1]
         size = len(instructions_of(stage.body))
         if not isinstance(loop.extent, int) or not 0 < loop.extent <= SHORT or size * loop.extent > MAX_INSTRUCTIONS:

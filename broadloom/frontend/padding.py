@@ -1,7 +1,8 @@
-"""`numpy.pad`, axis by axis as NumPy does it: constants through the pad op, other modes by joining views.
+"""`numpy.pad`: constants through the pad op, what comes from the array itself through the op extend, and statistics
+axis by axis, as NumPy does it.
 
-What goes in: array, widths, mode and its arguments. What comes out: a fresh array. Modes that mirror or wrap join
-reversed or shifted slices, so no index array is made and nothing can be out of range.
+What goes in: array, widths, mode and its arguments. What comes out: a fresh array. No index array is made, but where
+an array is continued by more than itself, and nothing can be out of range.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import numpy as np
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import call, cast, is_symbolic, lift, operand
 from broadloom.frontend.reductions import np_max, np_mean, np_min
-from broadloom.frontend.shaping import array_of, is_fortran, reversed_along
+from broadloom.frontend.shaping import array_of, is_fortran
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.ops.movement import EXTENSIONS
 from broadloom.symbolic import Size, le, sub
 
 Pair = tuple[Any, Any]
@@ -43,12 +45,15 @@ def np_pad(r: Recorder, array: object, pad_width: object, mode: object = "consta
         return _pad_constant(r, x, widths, _pairs(kwargs.get("constant_values", 0), x.ndim))
     if kwargs.get("reflect_type", "even") != "even":
         raise Unsupported("np.pad with reflect_type='odd'", "use reflect_type='even'")
+    if mode in EXTENSIONS:
+        return _extended(r, x, str(mode), widths)
     stat = _pairs(kwargs.get("stat_length"), x.ndim)
     result = x
     for axis in range(x.ndim):
         before, after = widths[axis]
         if before != 0 or after != 0:
-            result = _pad_axis(r, result, axis, str(mode), before, after, stat[axis])
+            _refuse_empty(r, x.shape[axis], axis)
+            result = _pad_with_statistics(r, result, axis - x.ndim, str(mode), before, after, stat[axis])
     return r.copy(result, "F" if is_fortran(x) else "C")
 
 
@@ -96,40 +101,33 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
     return r.copy(result, "F" if is_fortran(x) else "C")
 
 
-def _pad_axis(r: Recorder, x: ArrayHandle, axis: int, mode: str, before: Size, after: Size, stat: Pair) -> ArrayHandle:
-    n = x.shape[axis]
+def _refuse_empty(r: Recorder, n: Size, axis: int) -> None:
     if shapes.same(r, n, 0):
         raise plain_numpy_raises(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
-    where = axis - x.ndim
-    if mode in ("maximum", "minimum", "mean"):
-        parts = [_stat(r, x, where, mode, before, stat[0], True), x, _stat(r, x, where, mode, after, stat[1], False)]
-        return call(r, "concat", *parts, axis=where)
-    if mode == "edge":
-        shape = list(x.shape)
-        sides = []
-        for at, width in ((0, before), (sub(n, 1), after)):
-            shape[axis] = width
-            sides.append(shapes.expand(r, shapes.cut(r, x, where, at, 1), tuple(shape)))
-        return call(r, "concat", sides[0], x, sides[1], axis=where)
-    return _pad_periodic(r, x, where, mode, before, after)
 
 
-def _pad_periodic(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, after: Size) -> ArrayHandle:
-    """reflect, symmetric and wrap: pieces of one period laid beside the array, as many as are needed."""
-    n = x.shape[where]
-    if mode == "reflect" and shapes.same(r, n, 1):
-        return _pad_axis(r, x, where % x.ndim, "edge", before, after, (None, None))
+def _extended(r: Recorder, x: ArrayHandle, mode: str, widths: list[Pair]) -> ArrayHandle:
+    """edge, reflect, symmetric and wrap: one index map for all axes, but where an axis is continued further than by
+    one period of itself."""
+    result, modes = x, [mode] * x.ndim
+    for axis, (before, after) in enumerate(widths):
+        if before == 0 and after == 0:
+            continue
+        n = x.shape[axis]
+        _refuse_empty(r, n, axis)
+        if mode == "reflect" and shapes.same(r, n, 1):
+            modes[axis] = "edge"
+        if modes[axis] != "edge" and not _within_period(r, n, mode, before, after):
+            result, modes[axis] = _pad_far(r, result, axis - x.ndim, mode, before, after), ""
+    for how in dict.fromkeys(m for m, width in zip(modes, widths, strict=True) if m and width != (0, 0)):
+        before, after = zip(*(w if m == how else (0, 0) for w, m in zip(widths, modes, strict=True)), strict=True)
+        result = call(r, "extend", result, before=before, after=after, mode=how)
+    return r.copy(result, "F" if is_fortran(x) else "C")
+
+
+def _within_period(r: Recorder, n: Size, mode: str, before: Size, after: Size) -> bool:
     reach = sub(n, 1) if mode == "reflect" else n
-    for width in (before, after):
-        if not isinstance(width, int) or not shapes.decide(r, le(width, reach)):
-            return _pad_far(r, x, where, mode, before, after)
-    if mode == "wrap":
-        left, right = shapes.cut(r, x, where, sub(n, before), before), shapes.cut(r, x, where, 0, after)
-    else:
-        skip = 1 if mode == "reflect" else 0
-        left = reversed_along(r, shapes.cut(r, x, where, skip, before), [where])
-        right = reversed_along(r, shapes.cut(r, x, where, sub(n, after + skip), after), [where])
-    return call(r, "concat", left, x, right, axis=where)
+    return all(isinstance(w, int) and (w == 0 or shapes.decide(r, le(w, reach))) for w in (before, after))
 
 
 def _pad_far(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, after: Size) -> ArrayHandle:
@@ -139,6 +137,13 @@ def _pad_far(r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, a
     places = np.pad(np.arange(n), (before, after), mode=mode)  # type: ignore[call-overload]
     result: ArrayHandle = call(r, "take", x, r.constant(places), axis=where, index_rank=1)
     return result
+
+
+def _pad_with_statistics(
+    r: Recorder, x: ArrayHandle, where: int, mode: str, before: Size, after: Size, stat: Pair
+) -> ArrayHandle:
+    parts = [_stat(r, x, where, mode, before, stat[0], True), x, _stat(r, x, where, mode, after, stat[1], False)]
+    return call(r, "concat", *parts, axis=where)
 
 
 def _stat(r: Recorder, x: ArrayHandle, where: int, mode: str, width: Size, length: object, front: bool) -> ArrayHandle:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from broadloom.fusion.handlers import index_of, instructions_of
-from broadloom.fusion.ir import Body, IndexValue, Indirect, Instruction, Kernel, Load, Loop, Masked, Stage, Store
+from broadloom.fusion.ir import Body, IndexValue, Indirect, Instruction, Kernel, Load, Loop, Masked, Store
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, mul, substitute
 
@@ -27,7 +27,7 @@ def collapse(kernel: Kernel) -> Kernel:
     outer, bodies = _collapse(kernel.outer, tuple(s.body for s in stages), extents)
     if outer is kernel.outer and all(s is t for s, t in zip(stages, kernel.stages, strict=True)):
         return kernel
-    joined = tuple(Stage(s.loops, b, s.sequential) for s, b in zip(stages, bodies, strict=True))
+    joined = tuple(replace(s, body=b) for s, b in zip(stages, bodies, strict=True))
     return replace(kernel, outer=outer, stages=joined)
 
 

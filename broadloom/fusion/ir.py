@@ -208,11 +208,13 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`for loops: body`. Without loops, the body runs once per outer point."""
+    """`for loops: body`. Without loops, the body runs once per outer point. A `border` is what few iterations beside
+    those of other stages are left for: its code is to be short, not fast."""
 
     loops: tuple[Loop, ...]
     body: Body
     sequential: bool = False  # Running inside: iterations in order
+    border: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The final shape of a kernel's loops: memory order, and as few of them as the accesses allow.
 
 What goes in: a fused kernel, one loop per axis. What comes out: the same kernel with its outer loops sorted so that
-the innermost walks memory in small steps, and neighbouring loops joined where every access steps through both as
-through one. What holds: each outer point and each stage iteration is run as often as before; only the order of
-outer points, which is free, changes.
+the innermost walks memory in small steps, borders split off (`peel`), and neighbouring loops joined where every access
+steps through both as through one. What holds: each point is run as often as before; only the order of outer points,
+which is free, changes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from dataclasses import replace
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.handlers import accesses, instructions_of
 from broadloom.fusion.ir import Body, Kernel, Loop, Reduce, Stage
+from broadloom.fusion.peel import peel
 from broadloom.symbolic import Expr, Size, Symbol, coefficient, evaluate, free_symbols
 
 GUESS = 1024  # the size that a symbol is taken for where strides are compared
 
 
 def finalise(kernel: Kernel) -> Kernel:
-    """Sort and join the loops of `kernel`."""
+    """Sort, split and join the loops of `kernel`."""
+    return collapse(peel(in_memory_order(kernel)))
+
+
+def in_memory_order(kernel: Kernel) -> Kernel:
+    """The kernel with its loops sorted."""
     stages = tuple(replace(s, loops=_sorted_stage(s)) for s in kernel.stages)
-    return collapse(replace(kernel, outer=_sorted(kernel), stages=stages))
+    return replace(kernel, outer=_sorted(kernel), stages=stages)
 
 
 def _guess(size: Size) -> int:

@@ -60,7 +60,7 @@ _PATTERNS = {
     "outer": rf"outer {_SYMBOL} < (.+)",
     "accumulator": rf"accumulator ({_NAME}) (\w+) (\w+) (\w+)",
     "table": rf"table ({_NAME}) {_SYMBOL} (\w+) -> (\w+)",
-    "stage": r"stage( sequential)?",
+    "stage": r"stage( sequential)?( border)?",
     "loop": rf"loop {_SYMBOL} < (.+)",
     "extern": rf"extern ({_NAME}) (\w+) \((.*)\) -> \((.*)\) \{{(.*)\}}(?: site (\d+))?",
 }
@@ -260,7 +260,8 @@ class _Parser:
             inside = dict(self.symbols)
             loops = tuple(self.loop(x, "loop") for x in self.take("loop"))
             body = self.body(0)
-            stages.append(Stage(loops, body, following.match("stage")[0] is not None))
+            sequential, border = following.match("stage")
+            stages.append(Stage(loops, body, sequential is not None, border is not None))
             self.symbols = inside
         self.symbols = saved
         names = tuple(_name(o) for o in split(origins or ""))

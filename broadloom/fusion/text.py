@@ -81,7 +81,7 @@ def print_kernel(kernel: Kernel) -> list[str]:
         lines.append(f"  table {format_name(t.name)} {_symbol(t.variable)} {t.key} -> {t.dtype}")
         lines += print_body(t.body, "    ")
     for stage in kernel.stages:
-        lines.append("  stage sequential" if stage.sequential else "  stage")
+        lines.append("  stage" + " sequential" * stage.sequential + " border" * stage.border)
         lines += [f"    loop {_loop(loop)}" for loop in stage.loops]
         lines += print_body(stage.body, "    ")
     return lines

@@ -216,6 +216,7 @@ ORDER_RULES: dict[str, Rule] = {
     "concat": _concat,
     "stack": _stack,
     "pad": _pad,
+    "extend": _pad,
     "tile": _tile,
     "roll": _copy,
     "unpack": _c,

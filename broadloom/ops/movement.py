@@ -103,6 +103,25 @@ def _pad(x: Array, value: Array, before: Ints, after: Ints) -> Array:
     return result
 
 
+EXTENSIONS = ("edge", "reflect", "symmetric", "wrap")
+
+
+def _extend_signature(attrs: Mapping[str, Any]) -> Signature:
+    before, after = (rules.read_sizes("extend", attrs, name) for name in ("before", "after"))
+    if len(before) != len(after):
+        raise ShapeError("extend: before and after differ in length", got=f"{before}, {after}")
+    if attrs["mode"] not in EXTENSIONS:
+        raise ShapeError("extend: unknown mode", got=attrs["mode"], allowed=", ".join(EXTENSIONS))
+    dims = rules.named(len(before))
+    core = tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in zip(dims, before, after, strict=True))
+    return Signature((dims,), (core,))
+
+
+def _extend(x: Array, before: Ints, after: Ints, mode: Any) -> Array:
+    loop = ((0, 0),) * (x.ndim - len(before))
+    return np.pad(x, (*loop, *zip(before, after, strict=True)), mode=mode)
+
+
 # ---- concat, stack ------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +233,22 @@ OPS = (
             Sample(((0,), ()), {"before": (2,), "after": (1,)}),
         ),
         "`pad(x, value)`: x with before[i] and after[i] elements of the 0-d value around core axis i.",
+    ),
+    movement(
+        "extend",
+        1,
+        _extend_signature,
+        _extend,
+        ("before", "after", "mode"),
+        (
+            Sample(((3,),), {"before": (1,), "after": (2,), "mode": "edge"}),
+            Sample(((2, 4),), {"before": (0, 3), "after": (1, 0), "mode": "reflect"}),
+            Sample(((3, 2),), {"before": (2, 1), "after": (3, 2), "mode": "symmetric"}),
+            Sample(((2, 3),), {"before": (1, 3), "after": (2, 0), "mode": "wrap"}),
+        ),
+        """x continued by before[i] and after[i] elements around core axis i, which is not empty: its last one again
+        ("edge"), its elements backwards without or with the last one ("reflect", "symmetric"), or from its other end
+        ("wrap"); the last three within one period.""",
     ),
     movement(
         "concat",

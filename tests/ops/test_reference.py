@@ -226,6 +226,7 @@ ORACLES = {
     "flip": lambda x, axes: np.flip(x, [a % x.ndim for a in axes]),
     "roll": lambda x, shifts, axes: np.roll(x, shifts, [a % x.ndim for a in axes]),
     "pad": lambda x, value, before, after: np.pad(x, list(zip(before, after, strict=True)), constant_values=value[()]),
+    "extend": lambda x, before, after, mode: np.pad(x, list(zip(before, after, strict=True)), mode=mode),
     "concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "stack": lambda *arrays, axis: np.stack(arrays, axis),
     "unpack": lambda x, bits, signed, size: np.array(

@@ -28,7 +28,7 @@ FURTHER = words("""
     cbrt exp2 erf erfc fmod fmax fmin fma gcd where cast bitcast complex
     sum prod max min mean var std any all count_nonzero logsumexp argmax argmin cumsum cumprod cummax cummin
     iota eye from_size permute reshape expand slice diagonal view_dtype
-    flip roll pad concat stack repeat tile take take_along_axis gather slice_update scatter
+    flip roll pad extend concat stack repeat tile take take_along_axis gather slice_update scatter
     pack unpack
     sort argsort searchsorted
     matmul matvec vecmat vecdot outer fft rfft irfft lu_factor lu_solve cholesky triangular_solve solve inv det slogdet

@@ -1,6 +1,7 @@
 """Lowering of ops that place data anew: concatenation, padding, repetition, partial update, creation.
 
-Repetition and rolling are index maps. A pad is a masked load, so that its reader may take it in. Concatenation and
+Repetition, rolling and extension beyond the edges are index maps. A pad is a masked load, so that its reader may
+take it in. Concatenation and
 partial updates store pieces into one buffer.
 """
 
@@ -19,7 +20,7 @@ from broadloom.fusion.destinations import window
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering
 from broadloom.graph.ir import Node, ValueId
-from broadloom.symbolic import Size, floordiv, ge, lt, mod, product, smax
+from broadloom.symbolic import Size, floordiv, ge, lt, mod, product, smax, smin
 
 
 def literal(ops: Inlining, dtype: DType, value: object) -> int:
@@ -117,6 +118,38 @@ def _range_tests(ops: Inlining, i: Size, size: Size, before: Size, after: Size) 
         bounds = (ops.index_value(i, dtypes.int64), ops.index_value(size, dtypes.int64))
         tests.append(ops.compute("less", bounds, dtypes.bool_))
     return tests
+
+
+def lower_extend(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
+    """An index map: what lies beyond an edge is read where it comes from."""
+    result, mode = node.types[0], node.attributes["mode"]
+    before, after = node.attributes["before"], node.attributes["after"]
+    lead = len(result.shape) - len(before)
+    core = tuple(zip(x.shape[lead:], before, after, strict=True))
+
+    def index_map(index: Index) -> Index:
+        inside = (_beyond(mode, i - b, n, b, a) for i, (n, b, a) in zip(index[lead:], core, strict=True))
+        return (*index[:lead], *inside)
+
+    return x.view(result.shape, index_map)
+
+
+def _beyond(mode: str, i: Size, n: Size, before: Size, after: Size) -> Size:
+    """Where element `i` of an extended axis of size `n` comes from.
+
+    >>> [_beyond("reflect", i, 4, 2, 2) for i in range(-2, 6)], [_beyond("wrap", i, 4, 1, 1) for i in range(-1, 5)]
+    ([2, 1, 0, 1, 2, 3, 2, 1], [3, 0, 1, 2, 3, 0])
+    """
+    if before == 0 and after == 0:
+        return i
+    if mode == "wrap":
+        return mod(i, n)
+    if mode == "edge":
+        return smin(smax(i, 0), n - 1)
+    shared = 0 if mode == "reflect" else 1  # whether the last element comes twice
+    if before != 0:
+        i = smax(i, -i - shared)
+    return smin(i, 2 * (n - 1) + shared - i) if after != 0 else i
 
 
 def lower_repeat(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:

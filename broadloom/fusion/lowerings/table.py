@@ -39,6 +39,7 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     "flip": views.lower_flip,
     "roll": movement.lower_roll,
     "pad": movement.lower_pad,
+    "extend": movement.lower_extend,
     "concat": movement.lower_concat,
     "stack": movement.lower_stack,
     "repeat": movement.lower_repeat,
