@@ -10,7 +10,8 @@ may fail, a recorded failure ends the run; equal programs give equal text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -38,13 +39,14 @@ from broadloom.codegen.llvm import (
 )
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
+from broadloom.codegen.row_buffers import Kept, keep_rows
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
-from broadloom.fusion.memory_plan import MemoryPlan, plan_memory
+from broadloom.fusion.memory_plan import MemoryPlan, buffers_of, plan_memory
 from broadloom.fusion.tables import ENOUGH, without_tables
 from broadloom.symbolic import Size, Symbol, product, substitute
 
@@ -76,10 +78,12 @@ def module_text(
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
     kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
     steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
+    kept = _keep_rows(steps, {b.name: b for b in program.buffers})
+    steps = tuple(kept[n].kernel if n in kept else s for n, s in enumerate(steps))
     program = replace(program, steps=steps)
-    signatures = {n: kernels.kernel(s) for n, s in enumerate(steps) if isinstance(s, Kernel)}
+    signatures = {n: kernels.kernel(k.kernel, k.rows) for n, k in kept.items()}
     direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
-    others = {n: (k, kernels.kernel(k)) for n, k in direct.items()}
+    others = {n: (k, kernels.kernel(k, kept[n].rows)) for n, k in direct.items()}
     _build_plan(module, program)
     _Run(module, program, plan_memory(program), signatures, others, constants or {}).build()
     outline(module)
@@ -88,6 +92,13 @@ def module_text(
         return text
     _define_rounding(module)
     return str(module)
+
+
+def _keep_rows(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) -> dict[int, Kept]:
+    """Each kernel by its number, with its row buffers."""
+    users = Counter(name for step in steps for name in buffers_of(step))
+    private = frozenset(name for name, count in users.items() if count == 1 and buffers[name].kind == "workspace")
+    return {n: keep_rows(s, buffers, private) for n, s in enumerate(steps) if isinstance(s, Kernel)}
 
 
 def _may_be_small(kernel: Kernel) -> bool:

@@ -8,13 +8,14 @@ What holds: kernels with the same code share one function; buffers are distinct 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
 from broadloom.codegen.nest import NestBuilder
+from broadloom.codegen.row_buffers import row_place
 from broadloom.fusion.handlers import bodies_of, instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
@@ -40,9 +41,9 @@ class KernelEmitter:
         self._by_text: dict[str, Function] = {}
         self._count = 0
 
-    def kernel(self, kernel: Kernel) -> Signature:
-        """The function of `kernel`: a new one, or an earlier one with the same code."""
-        names, symbols, sites = _needs(kernel)
+    def kernel(self, kernel: Kernel, rows: Sequence[Buffer] = ()) -> Signature:
+        """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers."""
+        names, symbols, sites = _needs(kernel, {r.name for r in rows})
         name = f"kernel.{self._count}"
         params = [Param("ptr", "ctx"), *(self._param(n, k) for k, n in enumerate(names))]
         params += [_size_param(s, k) for k, s in enumerate(symbols)]
@@ -51,6 +52,7 @@ class KernelEmitter:
         b = self.module.function(f"{name}.body", "void", params, linkage="internal", attributes="noinline nounwind")
         given = list(b.params[1:-2])
         places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
+        places.update((r.name, row_place(b, r)) for r in rows)
         bound = {s: given.pop(0) for s in symbols}
         NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True))).build()
         text = str(b).replace(f"@{name}.body", "@body", 1)
@@ -85,8 +87,8 @@ def _size_param(symbol: Symbol, number: int) -> Param:
     return Param("i64", f"s{number}", known)
 
 
-def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[int, ...]]:
-    """Buffers, size symbols and sites that a kernel uses, in order of first use."""
+def _needs(kernel: Kernel, own: Collection[str]) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[int, ...]]:
+    """Buffers but its `own`, size symbols and sites that a kernel uses, in order of first use."""
     names: dict[str, None] = {}
     sites: dict[int, None] = {}
     symbols: dict[Symbol, None] = {}
@@ -117,6 +119,6 @@ def _needs(kernel: Kernel) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[i
             if index is not None:
                 see(index)
             buffer = getattr(instruction, "buffer", None)
-            if buffer is not None:
+            if buffer is not None and buffer not in own:
                 names.setdefault(buffer)
     return tuple(names), tuple(symbols), tuple(sites)
