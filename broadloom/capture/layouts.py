@@ -112,7 +112,8 @@ class GuardingRecorder(Recorder):
         for view in handle.views:  # a slice may begin where a size of another array says
             sizes += _sizes([value for _, value in view.attrs])
         symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
-        hints = {s: env.hint(s) or ORDINARY for s in symbols}  # an empty array shares nothing: ask for another
+        # An empty array shares nothing: ask for another, unless a guard says that it is empty.
+        hints = {s: env.hint(s) or (0 if env.simplify(s) == 0 else ORDINARY) for s in symbols}
         answer = question(self._example(handle, hints), hints)
         if symbols or self._strided_input(handle) is not None:
             version = handle.storage.version

@@ -192,6 +192,7 @@ def check(text: str, pool: Pool, rng: np.random.Generator, calls: int = 4) -> li
             assert_equal(a, b, about)
         assert_equal(ours.elements, theirs.elements, about)
         assert (ours.bytes[: ours.off] == 0).all(), about
+    assert all(b.code == "overlap" for b in function.report().breaks), f"{text}{function.report().breaks}"
     return ran
 
 

@@ -80,3 +80,16 @@ def test_reshape_of_a_contiguous_array_needs_no_guards_on_sizes():
         x = np.zeros((rows, 4))
         assert np.shares_memory(compiled(x), x) is (rows > 1)
     assert len(compiled.report().compiles) == 1
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (1, 0)], ids=str)
+def test_views_of_a_slice_that_is_empty(sizes):
+    """A guard says so: no other size is asked for."""
+
+    def f(b, rows, columns):
+        x = b[0 : 2 * rows * columns : 2].reshape(rows, columns)
+        x[...] = 1
+        return np.ascontiguousarray(x.T)
+
+    got = bl.compile(f, fullgraph=True, dynamic=True)(np.arange(50.0), *sizes)
+    assert got.shape == sizes[::-1]
