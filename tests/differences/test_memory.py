@@ -97,7 +97,7 @@ def test_memory_maps(tmp_path):
     assert np.shares_memory(got[0], x) and not any(np.shares_memory(y, x) for y in got[1:-1])
 
 
-@pytest.mark.difference("Generated kernels give the same bits for any number of threads.")
+@pytest.mark.difference("Generated kernels give the same bits for any number of threads")
 def test_bits_do_not_depend_on_threads_and_library_calls_are_listed(rng):
     x = rng.normal(size=(600, 500))
 
