@@ -1,8 +1,8 @@
 """Every assumption about the machine and the interpreter, in one place.
 
 What goes in: nothing but the running process and, where named, an environment mapping. What comes out: numbers that
-other rooms need (page size, processors, caches, cache folder), the list of reasons why native code is off, and `describe()`
-for the doctor. What holds: importing this module never fails, on any machine; nothing is written.
+other rooms need (page size, processors, caches, cache folder), the list of reasons why native code is off, and
+`describe()` for the doctor. What holds: importing this module never fails, on any machine; nothing is written.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from broadloom.codegen.llvm import (
     vector,
 )
 from broadloom.codegen.panels import stride
-from broadloom.codegen.types import literal, memory_type, register_type
+from broadloom.codegen.types import literal, memory_type, register_type, width
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import (
@@ -70,11 +70,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there."""
+    """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there. The buffers
+    `past` are stored past the caches, at multiples of the vector's size."""
 
     variable: Symbol
     count: int
     mask: Val | None
+    past: tuple[str, ...] = ()
 
     def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
         """The elements of all points; one element for all where the index does not depend on the point."""
@@ -103,14 +105,17 @@ class Lanes:
         """What is the same for all points as vectors, too."""
         return tuple(b.splat(v, self.count) if lanes_of(v.type) == 1 else v for v in values)
 
-    def store(self, b: FunctionBuilder, value: Val, address: Val, align: int) -> None:
-        """Side by side, where the mask allows."""
-        if self.mask is None:
+    def store(self, b: FunctionBuilder, value: Val, address: Val, align: int, name: str) -> None:
+        """Side by side in the buffer `name`, where the mask allows."""
+        if name in self.past:
+            size = self.count * max(8, width(element_of(value.type))) // 8
+            b.store(value, address, size, f", !nontemporal {b.module.metadata('i32 1')}")
+        elif self.mask is None:
             b.store(value, address, align)
-            return
-        name, mask = f"llvm.masked.store.{mangle(value.type)}.p0", self.mask
-        b.module.declare(name, "void", (value.type, "ptr", mask.type))
-        b.emit(f"call void @{name}({value}, ptr align {align} {address.text}, {mask})")
+        else:
+            store, mask = f"llvm.masked.store.{mangle(value.type)}.p0", self.mask
+            b.module.declare(store, "void", (value.type, "ptr", mask.type))
+            b.emit(f"call void @{store}({value}, ptr align {align} {address.text}, {mask})")
 
 
 Given = tuple[Scalar | None, DType]
@@ -238,7 +243,7 @@ class BodyEmitter:
             value = self.lanes.spread(self.b, value)
         for v, a in zip(value, addresses, strict=True):
             if self.lanes is not None:
-                self.lanes.store(self.b, v, a, align)
+                self.lanes.store(self.b, v, a, align, name)
             else:
                 self.b.store(v, a, align)
 

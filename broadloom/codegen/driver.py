@@ -40,6 +40,8 @@ from broadloom.codegen.llvm import (
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.row_buffers import Kept, keep_rows
+from broadloom.codegen.streams import Keep, Stream
+from broadloom.codegen.streams import choose as choose_stores
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
@@ -48,6 +50,7 @@ from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_c
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, buffers_of, plan_memory
 from broadloom.fusion.tables import ENOUGH, without_tables
+from broadloom.platform import Caches
 from broadloom.symbolic import Size, Symbol, product, substitute
 
 TABLES_SHARE = 8  # times the work of filling its tables that a chunk has at least
@@ -60,6 +63,8 @@ class Target(Protocol):
     def triple(self) -> str: ...
     @property
     def features(self) -> str: ...
+    @property
+    def caches(self) -> Caches: ...
 
 
 def module_text(
@@ -77,13 +82,14 @@ def module_text(
     """
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
     kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
-    steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
-    kept = _keep_rows(steps, {b.name: b for b in program.buffers})
-    steps = tuple(kept[n].kernel if n in kept else s for n, s in enumerate(steps))
+    program = prepared(program)
+    kept = _keep_rows(program.steps, {b.name: b for b in program.buffers})
+    steps = tuple(kept[n].kernel if n in kept else s for n, s in enumerate(program.steps))
     program = replace(program, steps=steps)
-    signatures = {n: kernels.kernel(k.kernel, k.rows) for n, k in kept.items()}
+    stores = [x if isinstance(x, Stream) else None for x in stores_of(program, target.caches)]
+    signatures = {n: kernels.kernel(k.kernel, k.rows, stores[n]) for n, k in kept.items()}
     direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
-    others = {n: (k, kernels.kernel(k, kept[n].rows)) for n, k in direct.items()}
+    others = {n: (k, kernels.kernel(k, kept[n].rows, stores[n])) for n, k in direct.items()}
     _build_plan(module, program)
     _Run(module, program, plan_memory(program), signatures, others, constants or {}).build()
     outline(module)
@@ -92,6 +98,17 @@ def module_text(
         return text
     _define_rounding(module)
     return str(module)
+
+
+def prepared(program: Program) -> Program:
+    """The program with the loops that its kernels have in code."""
+    steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
+    return replace(program, steps=steps)
+
+
+def stores_of(program: Program, caches: Caches) -> tuple[Stream | Keep | None, ...]:
+    """How each step of a prepared program stores its results; None for what is no kernel."""
+    return choose_stores(program.steps, {b.name: b for b in program.buffers}, caches.last)
 
 
 def _keep_rows(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) -> dict[int, Kept]:

@@ -16,6 +16,7 @@ from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
 from broadloom.codegen.nest import NestBuilder
 from broadloom.codegen.row_buffers import row_place
+from broadloom.codegen.streams import Stream
 from broadloom.fusion.handlers import bodies_of, instructions_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
@@ -41,8 +42,9 @@ class KernelEmitter:
         self._by_text: dict[str, Function] = {}
         self._count = 0
 
-    def kernel(self, kernel: Kernel, rows: Sequence[Buffer] = ()) -> Signature:
-        """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers."""
+    def kernel(self, kernel: Kernel, rows: Sequence[Buffer] = (), stream: Stream | None = None) -> Signature:
+        """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers,
+        `stream` is stored past the caches."""
         names, symbols, sites = _needs(kernel, {r.name for r in rows})
         name = f"kernel.{self._count}"
         params = [Param("ptr", "ctx"), *(self._param(n, k) for k, n in enumerate(names))]
@@ -54,7 +56,7 @@ class KernelEmitter:
         places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
         places.update((r.name, row_place(b, r)) for r in rows)
         bound = {s: given.pop(0) for s in symbols}
-        NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True))).build()
+        NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True)), stream).build()
         text = str(b).replace(f"@{name}.body", "@body", 1)
         function = self._by_text.get(text)
         if function is not None:

@@ -26,7 +26,7 @@ from functools import partial
 from broadloom.codegen.accumulators import Accumulators, Emit, Search
 from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i64, vector
+from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i1, i64, vector
 from broadloom.codegen.panels import ROWS, Panel, panel_of
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
@@ -43,9 +43,10 @@ from broadloom.codegen.plans import (
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
+from broadloom.codegen.streams import Stream, emit_fence, lanes_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
-from broadloom.fusion.handlers import accesses, instructions_of
+from broadloom.fusion.handlers import Access, accesses, instructions_of
 from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Loop, Reduce, Running, Stage, Table
 from broadloom.symbolic import Symbol, smin
 
@@ -68,8 +69,9 @@ class NestBuilder:
         places: Mapping[str, Place],
         symbols: Mapping[Symbol, Val],
         sites: Mapping[int, Val],
+        stream: Stream | None = None,
     ) -> None:
-        self.b, self.emit, self.kernel, self.sites = b, emit, kernel, sites
+        self.b, self.emit, self.kernel, self.sites, self.stream = b, emit, kernel, sites, stream
         self.places = {**places, **{t.name: _place(b, t) for t in kernel.tables}}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
@@ -125,6 +127,8 @@ class NestBuilder:
             self._segment(self.begin, self.end)
         else:
             b.if_then(b.icmp("slt", self.begin, self.end), self._rows)
+        if self.stream is not None:
+            emit_fence(b)
         b.ret()
 
     def _guarded(self, run: Callable[[], None]) -> None:
@@ -196,7 +200,10 @@ class NestBuilder:
             run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
             plain = self.tiled is None and not any(s.loops for s in self.kernel.stages)
             flat = self.kernel.stages if plain else ()
-            self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
+            if self.stream is None:
+                self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
+            else:
+                self._streaming(self.stream, start, end)
             return
 
         def block(first: Val) -> None:
@@ -282,6 +289,61 @@ class NestBuilder:
             del self.given[id(stage)]
         b.br(after)
         b.at(after)
+
+    # -- stores past the caches --
+
+    def _streaming(self, stream: Stream, start: Val, end: Val) -> None:
+        """The points [start, end) of the last outer loop: vectors of them, where each stored one is a line or an even
+        part of one, and one by one those before and after. If the call is too small for stores past the caches, or the
+        results begin at different places in their lines, all points go one by one."""
+        b, variable = self.b, self.loops[-1].variable
+        lanes = lanes_of(stream, {n: self.places[n].buffer for n in stream.buffers})
+        past = i1(True) if stream.always else b.icmp("sgt", self.indexer.value(stream.bytes), i64(stream.limit))
+        before: Val | None = None
+        for stage in self.kernel.stages:
+            for access in accesses(stage.body):
+                if access.buffer in stream.buffers:
+                    size = self.places[access.buffer].buffer.dtype.itemsize
+                    address = self._address(access, variable, start)
+                    if before is None:
+                        behind = b.and_(b.sub(i64(0), address), i64(lanes * size - 1))
+                        before = b.udiv(behind, i64(size))
+                    place = b.add(address, b.mul(before, i64(size)))
+                    even = b.icmp("eq", b.and_(place, i64(lanes * size - 1)), i64(0))
+                    past = b.and_(past, even)
+        assert before is not None
+        first = b.select(past, b.intrinsic("smin", b.add(start, before), end), end)
+        count = b.and_(b.sub(end, first), i64(-lanes))
+        last = b.add(first, count)
+        few = stream.always and len(stream.buffers) == 1  # points that go one by one
+
+        def vectors(point: Val) -> None:
+            self.indexer.open(b.fenced())
+            self.indexer.bind(variable, point)
+            self.vector = Lanes(variable, lanes, None, stream.buffers)
+            self._point()
+            self.vector = None
+            self.indexer.close()
+
+        def single(part: Val) -> None:
+            is_head = b.icmp("eq", part, i64(0))
+            self.indexer.open(b.fenced())
+            own = b.select(is_head, start, last), b.select(is_head, first, end)
+            self._loop(variable, *own, self._point, vectorise=not few)
+            self.indexer.close()
+
+        b.for_loop(first, last, vectors, step=lanes, name="vector", flags="nuw nsw")
+        b.for_loop(i64(0), i64(2), single, name="part", flags="nuw nsw")
+
+    def _address(self, access: Access, variable: Symbol, point: Val) -> Val:
+        """The address of a store at one point, as a number."""
+        place = self.places[access.buffer]
+        element, parts = memory_type(place.buffer.dtype), len(register_type(place.buffer.dtype))
+        self.indexer.open(None)
+        self.indexer.bind(variable, point)
+        address = self.indexer.address(place.base, access.index, element, parts)
+        self.indexer.close()
+        return self.b.value("i64", f"ptrtoint ptr {address.text} to i64")
 
     # -- tiles --
 

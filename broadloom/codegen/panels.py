@@ -53,7 +53,7 @@ def panel_of(kernel: Kernel) -> Panel | None:
     extents = [loop.extent for stage in kernel.stages for loop in stage.loops]
     if any({panel.row, panel.column} & free_symbols(e) for e in extents):
         return None
-    if not all(_is_plain(i, panel.column) for s in kernel.stages for i in instructions_of(s.body)):
+    if not all(is_plain(i, panel.column) for s in kernel.stages for i in instructions_of(s.body)):
         return None
     return panel if any(s.loops and _multiplies(s.body, panel) for s in kernel.stages) else None
 
@@ -62,7 +62,7 @@ def _is_sum(a: Accumulator) -> bool:
     return a.kind == "sum" and a.dtype is a.value_dtype and a.dtype.name in _DTYPES
 
 
-def _is_plain(i: Instruction, column: Symbol) -> bool:
+def is_plain(i: Instruction, column: Symbol) -> bool:
     """Whether an instruction works on vectors of columns: pointwise, with memory the same for all or side by side."""
     match i:
         case Load(_, index, dtype):

@@ -163,7 +163,7 @@ def _generate(
     with watch.stage("llvm"):
         code = emit_object(text, target, tools.level)
     _tell(tools.sink, scheduled)
-    return code, facts_of(scheduled, locations_of(graph))
+    return code, facts_of(scheduled, locations_of(graph), target.caches)
 
 
 def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False) -> Scheduled:

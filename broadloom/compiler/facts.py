@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from broadloom.codegen.driver import prepared, stores_of
+from broadloom.codegen.streams import Keep, Stream
 from broadloom.compiler.report import AllocationRecord, KernelRecord
 from broadloom.errors import Location
 from broadloom.fusion.decide import Fuse
@@ -22,6 +24,7 @@ from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.schedule import Decision, Scheduled
 from broadloom.fusion.tables import Direct, TableDecision, Tabulate
 from broadloom.graph.ir import Graph
+from broadloom.platform import Caches
 from broadloom.records import dataclass
 
 Locations = Sequence[Location | None]
@@ -90,9 +93,11 @@ def locations_of(graph: Graph) -> tuple[Location | None, ...]:
     return tuple(node.location for node in graph.nodes)
 
 
-def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
-    """The facts of a program that was made from a graph whose nodes stand at `locations`."""
+def facts_of(scheduled: Scheduled, locations: Locations, caches: Caches) -> ModuleFacts:
+    """The facts of a program that was made from a graph whose nodes stand at `locations`, for a machine with these
+    caches."""
     program = scheduled.program
+    stores = stores_of(prepared(program), caches)
     first = {place: number for number, place in reversed(list(enumerate(locations))) if place is not None}
     nodes = tuple(-1 if s.location is None else first.get(s.location, -1) for s in program.sites)
     sites = tuple(replace(s, location=None) for s in program.sites)
@@ -100,14 +105,14 @@ def facts_of(scheduled: Scheduled, locations: Locations) -> ModuleFacts:
     return ModuleFacts(
         sites,
         nodes,
-        tuple(_kernel_record(step) for step in program.steps),
+        tuple(_kernel_record(step, how) for step, how in zip(program.steps, stores, strict=True)),
         scheduled.decisions,
         scheduled.tables,
         tuple(AllocationRecord(0, b.name, str(b.dtype), ", ".join(map(str, b.layout.shape))) for b in workspace),
     )
 
 
-def _kernel_record(step: Kernel | Extern) -> KernelRecord:
+def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRecord:
     if isinstance(step, Extern):
         taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
         loops = _sizes(step.results[0].layout.shape)
@@ -118,7 +123,8 @@ def _kernel_record(step: Kernel | Extern) -> KernelRecord:
     ops = tuple(o for o in dict.fromkeys(step.origins) if o != "copy" or len(set(step.origins)) == 1)
     counts = _counts([s.body for s in step.stages])
     tables = tuple((t.entries, _counts([t.body])) for t in step.tables)
-    return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables)
+    reason = how.reason if isinstance(how, Stream) else ""
+    return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables, reason)
 
 
 def _counts(bodies: Sequence[Body]) -> tuple[tuple[str, int], ...]:

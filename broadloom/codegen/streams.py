@@ -1,0 +1,145 @@
+"""Stores past the caches, for results that no cache could keep.
+
+What goes in: the steps of a program, and the bytes of the last cache. What comes out: for each kernel a `Stream` or a
+`Keep`, with the reason; and the function that moves a block to memory.
+
+A store to a line that is in no cache reads the line first: a third of what `x * 0.5` moves. A non-temporal store does
+not, but evicts what it writes, so it pays for memory that would be evicted anyway. LLVM does not vectorise loops with
+such stores, so these are written for vectors of points, and go in pieces of whole lines; a plain loop does the points
+before the first and after the last of them.
+
+What holds: values do not depend on it. Lines are in memory, for all threads, before the kernel function returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from broadloom.codegen.llvm import FunctionBuilder
+from broadloom.codegen.panels import is_plain, panel_of, stride
+from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.fusion.cost import body_cost
+from broadloom.fusion.handlers import Access, accesses, instructions_of
+from broadloom.fusion.ir import Buffer, Extern, Kernel
+from broadloom.records import dataclass
+from broadloom.symbolic import Size, free_symbols, product, range_of
+
+LINE = 64  # bytes, of every processor that we generate code for
+LIGHT = 0.6  # cost units of a point up to which code is made for both ways where it depends on the call which pays
+LEAST_ROW = 4 << 10  # bytes of a row below which its first and last lines count
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`buffers` are stored past the caches, because of `reason`; where `bytes` is symbolic, by the calls that move more
+    than `limit`."""
+
+    buffers: tuple[str, ...]
+    bytes: Size
+    limit: int
+    reason: str
+
+    @property
+    def always(self) -> bool:
+        """Whether all calls do."""
+        return _exceeds(self.bytes, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A kernel's results go through the caches, because of `reason`."""
+
+    reason: str
+
+
+def choose(
+    steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer], last: int
+) -> tuple[Stream | Keep | None, ...]:
+    """For each step how its results are stored; None for what is no kernel. `last`: bytes of the last cache."""
+    readers: dict[str, set[int]] = {}
+    for number, step in enumerate(steps):
+        for name in _loaded(step):
+            readers.setdefault(name, set()).add(number)
+    return tuple(
+        _choose(step, buffers, last, {b for b, by in readers.items() if by - {number}})
+        if isinstance(step, Kernel)
+        else None
+        for number, step in enumerate(steps)
+    )
+
+
+def _loaded(step: Kernel | Extern) -> set[str]:
+    if isinstance(step, Extern):
+        return {r.buffer for r in step.operands}
+    return {a.buffer for s in step.stages for a in accesses(s.body) if a.mode != "set"}
+
+
+def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:
+    found = [a for s in kernel.stages for a in accesses(s.body)]
+    if kernel.serial or not kernel.outer or any(s.loops for s in kernel.stages):
+        return Keep("its points are no plain walk through memory")
+    if runs_in_columns(kernel) or panel_of(kernel) is not None or tiled_loop(kernel) is not None:
+        return Keep("its points are no plain walk through memory")
+    column = kernel.outer[-1].variable
+    if kernel.tables or not all(is_plain(i, column) for s in kernel.stages for i in instructions_of(s.body)):
+        return Keep("its points are not computed side by side by plain vectors")
+    moved = _bytes(kernel, found, buffers)
+    bounds = range_of(moved)
+    if isinstance(bounds.hi, int) and bounds.hi <= last:
+        return Keep(f"the caches hold the {bounds.hi} bytes that it moves")
+    if not _exceeds(moved, last) and sum(body_cost(s.body) for s in kernel.stages) > LIGHT:
+        return Keep("its arithmetic takes longer than its stores, and code for both ways takes longer to make")
+    chosen = [n for n in dict.fromkeys(a.buffer for a in found) if _is_sequential(n, kernel, found, buffers)]
+    chosen = [n for n in chosen if n not in read or _exceeds(_size(buffers[n]), last)]
+    own = [n for n in chosen if buffers[n].kind != "input"]
+    chosen = own or chosen[:1]  # memory of the caller's begins anywhere in a line
+    if not chosen:
+        return Keep("nothing is stored once, side by side, and not read again at once")
+    sure = "" if isinstance(moved, int) else ", where it does"
+    reason = f"it moves {moved} bytes, more than the {last} that the caches hold{sure}"
+    return Stream(tuple(chosen), moved, last, f"stores {', '.join(chosen)} past the caches: {reason}")
+
+
+def _exceeds(size: Size, last: int) -> bool:
+    low = range_of(size).lo
+    return isinstance(low, int) and low > last
+
+
+def _size(buffer: Buffer) -> Size:
+    return product(buffer.layout.shape) * buffer.dtype.itemsize
+
+
+def _is_sequential(name: str, kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer]) -> bool:
+    """Whether a buffer is stored once at each point and not loaded, and the points of the last loop lie side by side,
+    in rows that are long."""
+    own = [a for a in found if a.buffer == name]
+    last, itemsize = kernel.outer[-1], buffers[name].dtype.itemsize
+    if len(own) != 1 or own[0].mode != "set" or stride(own[0].index, last.variable) != 1 or not buffers[name].aligned:
+        return False
+    return not isinstance(last.extent, int) or last.extent * itemsize >= LEAST_ROW
+
+
+def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer]) -> Size:
+    """Bytes of all elements that the kernel stores, and of the buffers that it loads an element of at each point."""
+    points = product(loop.extent for loop in kernel.outer)
+    variables = {loop.variable for loop in kernel.outer}
+    seen: dict[str, int] = {}
+    for a in found:
+        if variables <= free_symbols(a.index):
+            seen[a.buffer] = buffers[a.buffer].dtype.itemsize
+    return points * sum(seen.values())
+
+
+# ---- code -----------------------------------------------------------------------------------------------------------
+
+
+def lanes_of(stream: Stream, buffers: Mapping[str, Buffer]) -> int:
+    """How many points are stored together: a line of the widest dtype, or of four bytes."""
+    return LINE // max(4, *(buffers[n].dtype.itemsize for n in stream.buffers))
+
+
+def emit_fence(b: FunctionBuilder) -> None:
+    """Orders the stores before it that went past the caches; elsewhere than on x86 they have an order already."""
+    if b.module.triple.startswith(("x86_64", "amd64")):
+        b.module.declare("llvm.x86.sse.sfence", "void", ())
+        b.emit("call void @llvm.x86.sse.sfence()")
