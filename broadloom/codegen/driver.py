@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from broadloom.codegen import abi, extern, sorting
+from broadloom.codegen import abi, extern, scans, sorting
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.fft import step as fft
@@ -91,7 +91,7 @@ def module_text(
     direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
     others = {n: (k, kernels.kernel(k, kept[n].rows, stores[n])) for n, k in direct.items()}
     _build_plan(module, program)
-    _Run(module, program, plan_memory(program), signatures, others, constants or {}).build()
+    _Run(module, program, plan_memory(program), signatures, others, constants or {}, target.caches.last).build()
     outline(module)
     text = str(module)
     if " half" not in text:
@@ -186,7 +186,7 @@ def _build_plan(module: ModuleBuilder, program: Program) -> None:
 
 
 def _is_template(step: Kernel | Extern) -> bool:
-    return isinstance(step, Extern) and (step.routine in sorting.ROUTINES or step.routine in lanes.ROUTINES)
+    return isinstance(step, Extern) and step.routine in sorting.ROUTINES | lanes.ROUTINES | scans.ROUTINES
 
 
 class _Run:
@@ -200,11 +200,12 @@ class _Run:
         signatures: Mapping[int, Signature],
         others: Mapping[int, tuple[Kernel, Signature]],
         constants: Mapping[str, np.ndarray],
+        last_cache: int,
     ) -> None:
         params = [Param("ptr", "ctx"), Param("ptr", "in"), Param("ptr", "out")]
         self.b = module.function("bl_run", "i32", params, attributes="nounwind")
         self.module, self.program, self.plan, self.signatures = module, program, plan, signatures
-        self.others, self.constants = others, constants
+        self.others, self.constants, self.last_cache = others, constants, last_cache
         self.ctx, self.inputs, self.outputs = self.b.params
         self.out_of_memory, self.failed = self.b.block("memory"), self.b.block("failed")
         self.bases: dict[str, Val] = {}
@@ -388,6 +389,8 @@ class _Run:
         assert isinstance(step, Extern)
         if step.routine in lanes.ROUTINES:
             return lanes.launch(self.module, step, self.buffers)
+        if step.routine in scans.ROUTINES:
+            return scans.launch(self.module, step, self.buffers, self.last_cache)
         return sorting.launch(self.module, step, self.buffers[step.operands[0].buffer].dtype)
 
     def _launch_template(self, launch: sorting.Launch, site: int) -> None:

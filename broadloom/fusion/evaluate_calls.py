@@ -1,4 +1,4 @@
-"""The library calls, sorts and searches of the interpreter of loop programs, in plain NumPy.
+"""The library calls, sorts, searches and scans of the interpreter of loop programs, in plain NumPy.
 
 What goes in: an `Extern` and the strided arrays of its operands and results. What comes out: results written in
 place, as LAPACK would, or the first bad matrix.
@@ -13,6 +13,7 @@ import numpy as np
 
 from broadloom.fusion.evaluate_memory import Array
 from broadloom.fusion.ir import NOT_FINITE, Extern
+from broadloom.fusion.lowerings.scans import FOLDS
 from broadloom.ops.table import OPS
 
 
@@ -26,6 +27,9 @@ def call(step: Extern, views: list[Array]) -> tuple[int, int] | None:
     if step.routine in ("fft", "rfft", "irfft"):
         x, result = views
         result[...] = OPS[step.routine].reference(x, **attrs)
+        return None
+    if step.routine in FOLDS:
+        views[1][...] = OPS[step.routine].reference(views[0], axis=-1)
         return None
     if step.routine in ("sort", "argsort", "search"):
         _sorting(step.routine, attrs, *views)

@@ -263,8 +263,9 @@ class Extern:
     batch axes; an operand's batch axis of stride 0 is broadcast. "gemm" takes matrices (m, n) and (n, p) and stores
     (m, p), each with one of its last two strides 1; the factorisations work in place on results that hold a copy of
     the operand. Or it is a kernel of our own: "sort" and "argsort" along the last axis and "search" of values in sorted
-    rows (`codegen.sorting`); "fft", "rfft" and "irfft" along the last axis, in any strides (`codegen.fft.step`); and
-    those whose names begin with "lanes_", on many small matrices in any strides (`codegen.lanes.step`). A call with the
+    rows (`codegen.sorting`); "cumsum", "cumprod", "cummax" and "cummin" along the last axis (`codegen.scans`), whose
+    second result is a workspace of zeros; "fft", "rfft" and "irfft" along the last axis, in any strides
+    (`codegen.fft.step`); and those whose names begin with "lanes_", on many small matrices in any strides (`codegen.lanes.step`). A call with the
     attribute `lanes` is made by such a kernel where the sizes of the call allow it (`codegen.lanes.choice`)."""
 
     name: str

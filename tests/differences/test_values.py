@@ -189,6 +189,16 @@ def test_log1p_of_complex_numbers_keeps_tiny_real_parts():
     assert np.log1p(x).real.tolist() == [0, 0]
 
 
+@pytest.mark.difference("Running sums of float32 and float64 along more than 8192 elements")
+def test_long_running_sums_are_nearer_to_the_exact_ones():
+    compiled = bl.compile(lambda x: np.cumsum(x))
+    x = np.random.default_rng(0).random(30000).astype(np.float32)
+    exact = np.cumsum(x.astype(np.float64))
+    assert not np.array_equal(compiled(x), np.cumsum(x))
+    assert np.max(np.abs(compiled(x) - exact)) < np.max(np.abs(np.cumsum(x) - exact)) / 10
+    assert np.array_equal(compiled(x[:8192]), np.cumsum(x[:8192]))
+
+
 @pytest.mark.difference("Sums and other float reductions may be reassociated.")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_stay_within_the_bound(dtype, rng):

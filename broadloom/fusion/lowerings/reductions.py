@@ -1,4 +1,4 @@
-"""Lowering of reductions and cumulative ops.
+"""Lowering of reductions.
 
 A reduction is a fold stage over the reduced axes and a stage that stores the result. A long reduction to few results
 is split into chunks of fixed length - two kernels, the chunks in parallel - so that the split, and with it the
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
-from broadloom.fusion.ir import Accumulator, Kernel, Loop, ReductionKind, Stage
+from broadloom.fusion.ir import Accumulator, Loop, ReductionKind
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
@@ -31,7 +31,6 @@ FOLDS: dict[str, ReductionKind] = {
     "any": "any",
     "all": "all",
 }
-SCANS: dict[str, ReductionKind] = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 # NumPy adds float16 in float32 and rounds once at the end.
 WIDER: dict[tuple[str, DType], DType] = {
     ("sum", dtypes.float16): dtypes.float32,
@@ -175,25 +174,3 @@ def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
         return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
 
     return lower
-
-
-def lower_scan(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """cumsum, cumprod, cummax, cummin along one axis: a stage whose iterations run in order."""
-    op, result = node.op, node.types[0]
-    assert isinstance(op, Op)
-    kept, scanned = _split_axes(len(x.shape), [node.attributes["axis"]])
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    outer, outer_index = _loops(x.shape, kept, "i")
-    inner, inner_index = _loops(x.shape, scanned, "r")
-    positions = outer_index | inner_index
-    index = tuple(positions[a] for a in range(len(x.shape)))
-    accumulator = Accumulator(state.fresh("acc"), SCANS[op.name], result.dtype, result.dtype)
-
-    def body(ops: Inlining) -> None:
-        running = ops.running(accumulator.name, x.load(ops, index), result.dtype)
-        ops.store(buffer.name, flat_index(buffer.layout, index), running)
-
-    recorded = state.record(body)
-    stage = Stage(inner, recorded.body(), sequential=True)
-    state.operations.append(Kernel(state.fresh("k"), outer, (stage,), (accumulator,), origins=(op.name,)))
-    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))

@@ -16,6 +16,7 @@ from broadloom.fusion.lowerings import (
     packing,
     random,
     reductions,
+    scans,
     sorting,
     views,
 )
@@ -27,7 +28,7 @@ LOWERINGS: dict[str, Callable[..., Any]] = {
     **{name: lower_pointwise for name, op in OPS.items() if op.has(Trait.POINTWISE)},
     "pow": lower_power,
     **dict.fromkeys(reductions.FOLDS, reductions.lower_reduction),
-    **dict.fromkeys(reductions.SCANS, reductions.lower_scan),
+    **dict.fromkeys(scans.FOLDS, scans.lower_scan),
     "argmax": reductions.lower_arg_reduction("argmax"),
     "argmin": reductions.lower_arg_reduction("argmin"),
     "permute": views.lower_permute,
