@@ -265,8 +265,9 @@ class Extern:
     the operand. Or it is a kernel of our own: "sort" and "argsort" along the last axis and "search" of values in sorted
     rows (`codegen.sorting`); "cumsum", "cumprod", "cummax" and "cummin" along the last axis (`codegen.scans`), whose
     second result is a workspace of zeros; "fft", "rfft" and "irfft" along the last axis, in any strides
-    (`codegen.fft.step`); and those whose names begin with "lanes_", on many small matrices in any strides (`codegen.lanes.step`). A call with the
-    attribute `lanes` is made by such a kernel where the sizes of the call allow it (`codegen.lanes.choice`)."""
+    (`codegen.fft.step`); and those whose names begin with "lanes_", on many small matrices in any strides
+    (`codegen.lanes.step`). A call with the attribute `lanes` is made by such a kernel where the sizes of the call allow
+    it (`codegen.lanes.choice`)."""
 
     name: str
     routine: str  # "gemm", "getrf", ...: the tables of `codegen.extern` and `codegen.factorisations`
