@@ -232,12 +232,14 @@ class _Scan:
                 for part in range(self.parts):
                     place = b.add(k, i64(part * self.lanes))
                     scanned = self._scanned(b, self._load(b, source, place))
-                    result = self._narrow(b, self._fold(b, b.splat(carry, self.lanes), scanned))
+                    result = self._narrow(b, self._fold(b, carry, scanned))
                     store(result, b.gep(self.element, target, place))
-                    carry = self._fold(b, carry, b.extract(scanned, self.lanes - 1))
+                    carry = self._fold(b, carry, b.shuffle(scanned, scanned, [self.lanes - 1] * self.lanes))
                 return [carry]
 
-            return b.for_loop(i64(0), whole, several, [carry], step=step, name="scan", flags="nuw nsw")
+            spread = b.splat(carry, self.lanes)
+            (spread,) = b.for_loop(i64(0), whole, several, [spread], step=step, name="scan", flags="nuw nsw")
+            return [b.extract(spread, 0)]
 
         now = b.module.metadata("i32 1")
         (left,) = b.if_then(
@@ -298,11 +300,15 @@ class _Scan:
         return number if type_ == self.wide else b.splat(number, self.lanes)
 
     def _scanned(self, b: FunctionBuilder, value: Val) -> Val:
-        """Each lane folded with all before it."""
-        none, by = b.splat(self._identity(), self.lanes), 1
+        """Each lane folded with all before it: halves, fourths and so on take up the last lane of their neighbour (J.
+        Sklansky, Conditional-sum addition logic, 1960)."""
+        none = (
+            self._identity() if not self.in_order else const_float(self.wide, 0.0)
+        )  # for which masks have an encoding
+        others, by = b.splat(none, self.lanes), 1
         while by < self.lanes:
-            moved = b.shuffle(none, value, [k if k < by else self.lanes + k - by for k in range(self.lanes)])
-            value, by = self._fold(b, moved, value), 2 * by
+            taken = [self.lanes + (k & -2 * by) + by - 1 if k & by else k for k in range(self.lanes)]
+            value, by = self._fold(b, b.shuffle(others, value, taken), value), 2 * by
         return value
 
     def _fold(self, b: FunctionBuilder, x: Val, y: Val) -> Val:
