@@ -37,17 +37,18 @@ from broadloom.codegen.plans import (
     TILE,
     chunked_loop,
     hoisted_checks,
+    loads_ahead,
     ranged_loops,
     runs_in_columns,
     searches,
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
-from broadloom.codegen.streams import Stream, emit_fence, lanes_of
+from broadloom.codegen.streams import LINE, Stream, emit_fence, lanes_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
 from broadloom.fusion.handlers import Access, accesses, instructions_of
-from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Loop, Reduce, Running, Stage, Table
+from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
 from broadloom.symbolic import Symbol, smin
 
 
@@ -542,6 +543,7 @@ class NestBuilder:
         length = b.sub(end, start, "nsw")
         whole = b.sub(length, b.binary("urem", length, i64(row.count)), "nsw")
         full = b.add(start, whole, "nsw")
+        ahead = loads_ahead(self.kernel, stage, row.variable)
 
         def step(value: Val, mask: Val | None) -> None:
             self.indexer.open(b.fenced())
@@ -550,6 +552,8 @@ class NestBuilder:
             vectors = self.accumulators.vectors
             assert vectors is not None
             vectors.mask = mask
+            if mask is None:
+                self._fetch(ahead, row)
             self._body(stage, None)
             self.vector = vectors.mask = None
             self.indexer.close()
@@ -570,6 +574,19 @@ class NestBuilder:
             step(full, b.icmp("slt", Val(vector("i64", row.count), f"<{numbers}>"), left))
 
         b.if_then(b.icmp("slt", full, end), rest)
+
+    def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
+        """Fetches what the next point of the last outer loop loads where this one loads a vector."""
+        b = self.b
+        b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        self.indexer.open(None)
+        for load in ahead:
+            element, base = memory_type(load.dtype), self.places[load.buffer].base
+            address = self.indexer.address(base, load.index, element, len(register_type(load.dtype)))
+            for line in range(0, row.count * load.dtype.itemsize, LINE):
+                place = b.gep("i8", address, i64(line), flags="")  # the next point may be shorter
+                b.emit(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
+        self.indexer.close()
 
     def _search(self, stage: Stage, loop: Loop) -> None:
         """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all

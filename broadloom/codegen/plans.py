@@ -7,6 +7,7 @@ or on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from broadloom.codegen.accumulators import Accumulators
 from broadloom.codegen.panels import ROWS, panel_of, stride
@@ -32,6 +33,7 @@ COLUMN_STACK = 64 << 10
 POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
 COLUMN_CHUNK = 256
 TILE = 32  # points along each side of a tile
+FETCHED = 8 << 10  # bytes from one point to the next, from where on the next one's are fetched
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
 
 
@@ -135,6 +137,23 @@ def hoisted_checks(body: Body, variable: Symbol, stored: frozenset[str]) -> froz
         if isinstance(i, Indirect) or number in needed:
             needed |= {number, *operands_of(i)}
     return frozenset(needed)
+
+
+def loads_ahead(kernel: Kernel, stage: Stage, variable: Symbol) -> tuple[Load, ...]:
+    """The loads of the next point of the last outer loop that are fetched while `stage` runs along `variable`: those
+    that it is the last to make again, after an earlier stage, while they lie in the cache. Memory would else rest."""
+    if not kernel.outer or stage not in kernel.stages:
+        return ()
+    number = kernel.stages.index(stage)
+    before, after = kernel.stages[:number], kernel.stages[number + 1 :]
+    found = []
+    for i in dict.fromkeys(stage.body.instructions):
+        if isinstance(i, Load) and stride(i.index, variable) == 1:
+            step = stride(i.index, kernel.outer[-1].variable)
+            again = any(i in s.body.instructions for s in before) and not any(i in s.body.instructions for s in after)
+            if again and isinstance(step, int) and step * i.dtype.itemsize >= FETCHED:
+                found.append(replace(i, index=i.index + step))
+    return tuple(found)
 
 
 def searches(stage: Stage, accumulators: Accumulators) -> bool:
