@@ -71,6 +71,7 @@ _BESIDE = {  # the op, and how many core axes its first result has
     "lanes_det": ("det", 0),
     "lanes_slogdet": ("slogdet", 0),
     "lanes_eigvalsh": ("eigvalsh", 1),
+    "lanes_eigh": ("eigh", 1),
     "lanes_cholesky": ("cholesky", 2),
     "lanes_lu": ("lu_factor", 2),
     "lanes_lu_solve": ("lu_solve", 2),

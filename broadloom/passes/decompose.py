@@ -155,7 +155,7 @@ def _widened(name: str) -> Decomposition:
     def decomposition(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
         (a,) = operands
         wide = _double(b, a)
-        limit = {"cholesky": LIMIT, "eigvalsh": ROTATED}.get(name, -1)
+        limit = {"cholesky": LIMIT, "eigvalsh": ROTATED, "eigh": ROTATED}.get(name, -1)
         if wide == a or _beside(b, a, limit=limit):
             return None
         results = b.call_tuple(name, wide, **attrs)

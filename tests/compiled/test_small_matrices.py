@@ -216,6 +216,77 @@ def test_eigenvalues(n: int, dtype: Any, rng: np.random.Generator) -> None:
     assert ("lanes_eigvalsh" in routines(compiled)) == (n <= 16)
 
 
+def eigenvectors(a: Array) -> tuple[Array, ...]:
+    return *np.linalg.eigh(a), *np.linalg.eigh(a + np.triu(a, 1), "U")
+
+
+def assert_decomposed(a: Array, w: Array, v: Array, want: Array) -> None:
+    """Eigenvalues as NumPy's, and orthonormal vectors that belong to them."""
+    n, eps = a.shape[-1], float(np.finfo(v.dtype).eps)
+    scale = np.abs(want).max(axis=-1, initial=0)[..., None, None] + 1e-300
+    assert (w.dtype, v.dtype, v.shape) == (want.dtype, a.dtype, a.shape)
+    assert (np.abs(w - want) <= 8 * (n + 1) * eps * scale[..., 0]).all()
+    assert (np.abs(a @ v - v * w[..., None, :]) <= 8 * (n + 1) * eps * scale).all()
+    assert (np.abs(np.conj(np.swapaxes(v, -1, -2)) @ v - np.eye(n)) <= 8 * (n + 1) * eps).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 16, 17])
+def test_eigenvectors(n: int, dtype: Any, rng: np.random.Generator) -> None:
+    compiled = bl.compile(eigenvectors, fullgraph=True)
+    for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
+        a = hermitian(matrices(rng, dtype, count, n, n))
+        upper = a + np.triu(a, 1)
+        upper = np.asarray(np.triu(upper) + np.conj(np.swapaxes(np.triu(upper, 1), -1, -2)))
+        w, v, w2, v2 = compiled(a)
+        assert_decomposed(a, w, v, np.linalg.eigvalsh(a))
+        assert_decomposed(upper, w2, v2, np.linalg.eigvalsh(upper))
+    assert ("lanes_eigh" in routines(compiled)) == (n <= 16)
+
+
+def test_eigenvectors_in_any_strides(rng: np.random.Generator) -> None:
+    a = hermitian(matrices(rng, np.complex128, LANES + 3, 5, 5))
+    first = bl.compile(eigenvectors, fullgraph=True, dynamic=False)(a)
+    for x in laid_out(a):
+        for got, want in zip(bl.compile(eigenvectors, fullgraph=True, dynamic=False)(x), first, strict=True):
+            assert got.tobytes() == want.tobytes()
+    nested = bl.compile(bl.vmap(bl.vmap(lambda a: tuple(np.linalg.eigh(a)))), fullgraph=True, dynamic=False)
+    grid = np.stack([a[:6], a[3:9]])
+    w, v = nested(grid)
+    assert_decomposed(grid, w, v, np.linalg.eigvalsh(grid))
+    assert routines(nested) == ["lanes_eigh"]
+
+
+def test_eigenvectors_of_special_matrices(rng: np.random.Generator) -> None:
+    """None that differ, zeros, diagonals, equal values, large and small ones; nan is a failure, and is named."""
+    a = hermitian(rng.standard_normal((12, 4, 4)))
+    a[0], a[1], a[2], a[3] = 0, 1, np.eye(4), np.diag([3.0, -1.0, 2.0, -1.0])
+    a[4] *= 1e300
+    a[5] *= 1e-280
+    compiled = bl.compile(lambda a: tuple(np.linalg.eigh(a)), fullgraph=True)
+    w, v = compiled(a)
+    others = np.delete(np.arange(12), (4, 5))
+    assert_decomposed(a[others], w[others], v[others], np.linalg.eigvalsh(a[others]))
+    for k, scale in ((4, 1e-300), (5, 1e280)):
+        assert_decomposed(a[k] * scale, w[k] * scale, v[k], np.linalg.eigvalsh(a[k] * scale))
+    assert np.array_equal(v[0], np.eye(4)) and np.array_equal(v[2], np.eye(4))
+    assert np.array_equal(v[3], np.linalg.eigh(a[3])[1])  # of a diagonal matrix, LAPACK's to the sign
+    a[[9, 11], 3, 0] = np.nan
+    with pytest.raises(np.linalg.LinAlgError, match=r"did not converge \(matrix 9 of the stack"):
+        compiled(a)
+
+
+def test_eigenvectors_depend_on_their_matrix_alone(rng: np.random.Generator) -> None:
+    a = hermitian(rng.standard_normal((1001, 6, 6)))
+    results = []
+    for threads in (1, 2, 3, 4):
+        f = bl.compile(lambda a: np.linalg.eigh(a)[1], dynamic=False, options={"num_threads": threads})
+        results.append(f(a).tobytes())
+    assert len(set(results)) == 1
+    few = bl.compile(lambda a: np.linalg.eigh(a)[1], dynamic=False)(a[5:10].copy())
+    assert few.tobytes() == np.frombuffer(results[0]).reshape(a.shape)[5:10].tobytes()
+
+
 def test_eigenvalues_of_special_matrices(rng: np.random.Generator) -> None:
     a = hermitian(rng.standard_normal((12, 4, 4)))
     a[0], a[1], a[2], a[3] = 0, 1, np.eye(4), np.diag([3.0, -1.0, 2.0, -1.0])

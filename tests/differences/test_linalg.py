@@ -62,6 +62,26 @@ def test_vectors_of_equal_values_span_the_same_space():
     np.testing.assert_allclose(v[:, :2] @ v[:, :2].T, (3 * np.eye(4) - a) / 2, atol=1e-12)
 
 
+@pytest.mark.difference("Eigenvectors that `np.linalg.eigh` gives of stacks of matrices")
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_large_component_of_an_eigenvector_is_positive(dtype, rng):
+    a = rng.standard_normal((30, 5, 5)) + (1j * rng.standard_normal((30, 5, 5)) if dtype is np.complex128 else 0)
+    a = a + np.conj(a.swapaxes(1, 2))
+    eigh = compiled(lambda a: tuple(np.linalg.eigh(a)))
+    v, theirs = eigh(a)[1], np.linalg.eigh(a)[1]
+    size = np.abs(v)
+    first = np.argmax(size >= 0.625 * size.max(axis=1, keepdims=True), axis=1)
+    chosen = np.take_along_axis(v, first[:, None], axis=1)
+    assert (chosen.real > 0).all() and np.abs(chosen.imag).max() < 1e-15
+    factors = np.sum(np.conj(v) * theirs, axis=1)  # each column of NumPy's by ours
+    np.testing.assert_allclose(np.abs(factors), 1, atol=1e-12)
+    assert np.abs(factors - 1).max() > 1
+    few = bl.compile(lambda a: tuple(np.linalg.eigh(a)), fullgraph=True, dynamic=False)(a[:3])
+    np.testing.assert_allclose(few[1], theirs[:3], atol=1e-9)
+    a[7, 1, 0] = a[7, 0, 1] = np.inf
+    assert np.isnan(eigh(a)[1][7]).all() and np.isfinite(np.delete(eigh(a)[1], 7, axis=0)).all()
+
+
 @pytest.mark.difference("Of a matrix that holds nan, the sign that `np.linalg.slogdet` gives")
 def test_nan_is_never_the_largest_pivot():
     a = np.tile(np.diag([1.0, 2.0, 4.0]), (9, 1, 1))

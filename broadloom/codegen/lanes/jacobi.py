@@ -1,9 +1,10 @@
-"""Eigenvalues of Hermitian matrices by Jacobi's rotations, all lanes at once.
+"""Eigenvalues and eigenvectors of Hermitian matrices by Jacobi's rotations, all lanes at once.
 
-What goes in: a grid of which one triangle counts. What comes out: the eigenvalues, ascending, and the lanes where the
-rotations did not come to an end. What holds: a lane that has converged is rotated no more, so that its bits do not
-depend on its neighbours; the matrix is scaled by a power of two before, so that squares neither over- nor underflow.
-As in NumPy, eigenvalues are nan where there is infinity, and nan is a failure.
+What goes in: a grid of which one triangle counts. What comes out: the eigenvalues, ascending, their vectors in the
+columns of another grid if there is one, and the lanes where the rotations did not come to an end. What holds: a lane
+that has converged is rotated no more, so that its bits do not depend on its neighbours; the matrix is scaled by a power
+of two before, so that squares neither over- nor underflow. As in NumPy, results are nan where there is infinity, and
+nan is a failure. Of each vector, the first component that is not much smaller than the largest is real and positive.
 
 C. G. J. Jacobi: Ueber ein leichtes Verfahren, die in der Theorie der Saecularstoerungen vorkommenden Gleichungen
 numerisch aufzuloesen. Crelle's Journal 30, 1846.
@@ -14,22 +15,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broadloom.codegen.block_sort import as_is
-from broadloom.codegen.lanes.grid import Engine, Place, Stored, minus, plus
+from broadloom.codegen.lanes.algorithms import Algorithms
+from broadloom.codegen.lanes.grid import Engine, Grid, Place, Stored, minus, plus
 from broadloom.codegen.lanes.numbers import Field, Number
 from broadloom.codegen.llvm import Val, const_int, i64
 from broadloom.records import dataclass
 
 SWEEPS = 40
 SMALL = 2.0**-108  # of the squares off the diagonal, by all squares, where rotations end
+LARGE = 0.625**2  # of the square of a component, by the largest: rounding decides between few that are as large
 
 
 @dataclass(frozen=True, slots=True)
 class Jacobi:
-    """Emits the algorithm for matrices with `n` rows in `a`."""
+    """Emits the algorithm for matrices with `n` rows in `a`; with `vectors`, those are made as well."""
 
     engine: Engine
     a: Stored
     n: Place
+    vectors: Grid | None = None
 
     @property
     def field(self) -> Field:
@@ -38,6 +42,8 @@ class Jacobi:
     def eigenvalues(self, lower: bool) -> Val:
         """Leaves the eigenvalues on the diagonal, scaled back and in order; the lanes that failed, a bit each."""
         field, b = self.field, self.engine.b
+        if self.vectors:
+            Algorithms(self.engine).identity(self.vectors, self.n)
         self._complete(lower)
         exponent, is_infinite = self._scale()
         all_ = const_int(f"i{field.lanes}", -1)
@@ -54,9 +60,13 @@ class Jacobi:
         (left,) = b.for_loop(i64(0), i64(SWEEPS), sweep, (b.and_(all_, self._unfinished()),), metadata=as_is(b))
         self._in_order()
 
+        nan = field.real(float("nan"))
+
         def back(k: Place) -> None:
             value = field.joined(self.a.get(k, k), exponent)
-            self.a.set(k, k, field.select(is_infinite, self._real(field.real(float("nan"))), value))
+            self.a.set(k, k, field.select(is_infinite, self._real(nan), value))
+            if self.vectors:
+                self._turn_to_positive(self.vectors, k, is_infinite)
 
         self.engine.loop(0, self.n, back)
         return b.and_(left, b.not_(field.mask_bits(is_infinite)))
@@ -152,7 +162,16 @@ class Jacobi:
                 a.set(k, place, value)
                 a.set(place, k, field.conj(value))
 
+        def turn_vectors(v: Grid, k: Place) -> None:
+            x, y = v.get(k, p), v.get(k, q)
+            if field.parts == 2:
+                y = field.mul(y, phase)
+            v.set(k, p, tuple(b.fsub(b.fmul(u, cosine), b.fmul(w, sine)) for u, w in zip(x, y, strict=True)))
+            v.set(k, q, tuple(b.fadd(b.fmul(u, sine), b.fmul(w, cosine)) for u, w in zip(x, y, strict=True)))
+
         self.engine.loop(0, self.n, turn)
+        if vectors := self.vectors:
+            self.engine.loop(0, self.n, lambda k: turn_vectors(vectors, k))
         change = b.fmul(tangent, size)
         a.set(p, p, self._real(b.fsub(first, change)))
         a.set(q, q, self._real(b.fadd(second, change)))
@@ -161,7 +180,7 @@ class Jacobi:
         a.set(q, p, field.conj(kept))
 
     def _in_order(self) -> None:
-        """The numbers of the diagonal, ascending."""
+        """The numbers of the diagonal, ascending, and the vectors with them."""
         field, b, a = self.field, self.engine.b, self.a
 
         def passing(number: Place) -> None:
@@ -171,7 +190,44 @@ class Jacobi:
                 swap = b.fcmp("ogt", x[0], y[0])
                 a.set(k, k, field.select(swap, y, x))
                 a.set(after, after, field.select(swap, x, y))
+                if vectors := self.vectors:
+                    self.engine.where_any(swap, lambda: self._exchange(vectors, swap, k, after))
 
             self.engine.loop(0, minus(b, minus(b, self.n, 1), number), compare)
 
         self.engine.loop(0, self.n, passing)
+
+    def _exchange(self, v: Grid, mask: Val, j: Place, k: Place) -> None:
+        """Vectors j and k, in the lanes of the mask."""
+
+        def row(i: Place) -> None:
+            x, y = v.get(i, j), v.get(i, k)
+            v.set(i, j, self.field.select(mask, y, x))
+            v.set(i, k, self.field.select(mask, x, y))
+
+        self.engine.loop(0, self.n, row)
+
+    def _turn_to_positive(self, v: Grid, k: Place, is_nan: Val) -> None:
+        """Vector k, so that the first of its large components is real and positive."""
+        field, b, engine = self.field, self.engine.b, self.engine
+        zero = field.real(0.0)
+
+        def look(i: Place, most: Val) -> tuple[Val]:
+            square = field.add_square(zero, v.get(i, k))
+            return (b.select(b.fcmp("ogt", square, most), square, most),)
+
+        least = b.fmul(engine.loop(0, self.n, look, (zero,))[0], field.real(LARGE))
+
+        def choose(i: Place, *chosen: Val) -> tuple[Val, ...]:
+            value = v.get(i, k)
+            large = b.fcmp("oge", field.add_square(zero, value), least)
+            return field.select(b.and_(large, field.is_zero(chosen)), value, chosen)
+
+        chosen = engine.loop(0, self.n, choose, field.constant(0.0))
+        if field.parts == 1:
+            factor: Number = (b.intrinsic("copysign", field.real(1.0), chosen[0]),)
+        else:
+            size = b.intrinsic("sqrt", field.add_square(zero, chosen))
+            factor = field.conj(tuple(b.fdiv(part, size) for part in chosen))
+        factor = field.select(is_nan, tuple(field.real(float("nan")) for _ in factor), factor)
+        engine.loop(0, self.n, lambda i: v.set(i, k, field.mul(v.get(i, k), factor)))

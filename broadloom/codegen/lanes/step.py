@@ -11,6 +11,7 @@ out: a kernel of the ABI over blocks of matrices, and how to launch it.
 | lanes_slogdet  | a -> sign, log             | its sign and the logarithm of its magnitude                | yes  |
 | lanes_cholesky | a -> l                     | zeros above the diagonal; not positive definite: a failure | yes  |
 | lanes_eigvalsh | a -> w                     | attribute uplo; rotations that do not end are a failure    | yes  |
+| lanes_eigh     | a -> w, v                  | with the vectors                                           | yes  |
 | lanes_lu       | a -> lu, pivots            | LAPACK's getrf; with a site, a singular matrix fails       |      |
 | lanes_lu_solve | lu, pivots, b -> x         | LAPACK's getrs                                             |      |
 | lanes_trsm     | a, b -> x                  | attributes lower, transpose, unit                          |      |
@@ -56,13 +57,15 @@ CORES: dict[str, tuple[tuple[str, int], ...]] = {  # roles, and how many core ax
     "lanes_slogdet": (("a", 2), ("sign", 0), ("log", 0)),
     "lanes_cholesky": (("a", 2), ("l", 2)),
     "lanes_eigvalsh": (("a", 2), ("w", 1)),
+    "lanes_eigh": (("a", 2), ("w", 1), ("v", 2)),
     "lanes_lu": (("a", 2), ("lu", 2), ("pivots", 1)),
     "lanes_lu_solve": (("lu", 2), ("pivots", 1), ("b", 2), ("x", 2)),
     "lanes_trsm": (("a", 2), ("b", 2), ("x", 2)),
     "lanes_matmul": (("x", 2), ("y", 2), ("z", 2)),
 }
 ROUTINES = frozenset(CORES)
-WIDE = frozenset(("lanes_solve", "lanes_inv", "lanes_det", "lanes_slogdet", "lanes_cholesky", "lanes_eigvalsh"))
+ROTATING = ("lanes_eigvalsh", "lanes_eigh")
+WIDE = frozenset(("lanes_solve", "lanes_inv", "lanes_det", "lanes_slogdet", "lanes_cholesky", *ROTATING))
 KEPT = {"lanes_lu_solve": ("lu",), "lanes_trsm": ("a",), "lanes_matmul": ("x", "y")}  # operands that stay as they are
 
 
@@ -96,8 +99,8 @@ def _work(step: Extern) -> Size:
         r.layout.shape[-rank:] for r, (_, rank) in zip(_regions(step), CORES[step.routine], strict=True) if rank == 2
     ]
     rows, columns = core[0]
-    if step.routine == "lanes_eigvalsh":
-        return 64 + 40 * rows * rows * columns
+    if step.routine in ROTATING:
+        return 64 + 40 * len(step.results) * rows * rows * columns
     width = core[-1][-1]
     return 16 + rows * columns * (8 + columns // 3) + rows * width * (8 + columns)
 
@@ -193,7 +196,7 @@ class _Kernel:
         b.ret(i32(0))
 
     def _is_short(self) -> bool:
-        if self.step.routine == "lanes_eigvalsh":
+        if self.step.routine in ROTATING:
             return False
         sides = [
             n for role in self.roles if self.ranks[role] for n in self.regions[role].layout.shape[-self.ranks[role] :]
@@ -220,7 +223,7 @@ class _Kernel:
     def _grids(self) -> dict[str, Grid]:
         """A grid for each operand that is a matrix, and for what is made otherwise."""
         wanted = [r for r in self.roles if self.ranks[r] == 2]
-        made = {"lanes_inv": ["a", "x"], "lanes_matmul": ["x", "y", "z"]}
+        made = {"lanes_inv": ["a", "x"], "lanes_eigh": ["a", "v"], "lanes_matmul": ["x", "y", "z"]}
         wanted = made.get(self.step.routine, [r for r in wanted if r in self.roles[: len(self.step.operands)]])
         if isinstance(self.engine, Unrolled):
             return {role: Held() for role in wanted}
@@ -367,10 +370,15 @@ class _Kernel:
         self._store("l", starts, a)
         return bad
 
+    def _eigh(self, grids: Mapping[str, Grid], starts: Mapping[str, list[Val]]) -> Val:
+        bad = self._eigvalsh(grids, starts)
+        self._store("v", starts, grids["v"])
+        return bad
+
     def _eigvalsh(self, grids: Mapping[str, Grid], starts: Mapping[str, list[Val]]) -> Val:
         a, m = grids["a"], self.matrices["w"]
         assert isinstance(a, Stored)
-        bad = Jacobi(self.engine, a, m.rows).eigenvalues(lower=self.attrs["uplo"] == "L")
+        bad = Jacobi(self.engine, a, m.rows, grids.get("v")).eigenvalues(lower=self.attrs["uplo"] == "L")
         self.engine.loop(0, m.rows, lambda k: self.mover.store_vector(m, starts["w"], k, a.get(k, k)[0]))
         return bad
 

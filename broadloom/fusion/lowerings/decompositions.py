@@ -16,7 +16,7 @@ from broadloom.fusion.lower import Lowering
 from broadloom.fusion.lowerings.lanes import lower_beside
 from broadloom.fusion.lowerings.linalg import columns_first, copied, delivered, region_of
 from broadloom.graph.ir import Node, TensorType, ValueId
-from broadloom.passes.small_matrices import ROTATED, Lanes, choose
+from broadloom.passes.small_matrices import ROTATED, Choice, Lanes, choose
 from broadloom.symbolic import Size, ge, product, smin
 
 
@@ -148,13 +148,21 @@ def _hermitian(state: Lowering, node: Node, a: TensorBox, vectors: bool) -> tupl
     return w, held
 
 
+def _rotated(a: TensorBox) -> Choice:
+    return choose(product(a.shape[:-2]), a.shape[-2:], ROTATED)
+
+
 def lower_eigh(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> tuple[TensorBox, ...]:
+    choice = _rotated(a)
+    if isinstance(choice, Lanes):
+        uplo = node.attributes["uplo"]
+        return lower_beside(state, node, ids, "lanes_eigh", (a,), choice, raises=True, uplo=uplo)
     made = _hermitian(state, node, a, True)
     return tuple(_given(state, i, buffer, t) for i, buffer, t in zip(ids, made, node.types, strict=True))
 
 
 def lower_eigvalsh(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> TensorBox:
-    choice = choose(product(a.shape[:-2]), a.shape[-2:], ROTATED)
+    choice = _rotated(a)
     if isinstance(choice, Lanes):
         uplo = node.attributes["uplo"]
         return lower_beside(state, node, ids, "lanes_eigvalsh", (a,), choice, raises=True, uplo=uplo)[0]

@@ -68,6 +68,8 @@ def _core_ranks(routine: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (2,), (0, 0)
         case "lanes_eigvalsh":
             return (2,), (1,)
+        case "lanes_eigh":
+            return (2,), (1, 2)
         case "lanes_lu":
             return (2,), (2, 1)
         case "lanes_lu_solve":
