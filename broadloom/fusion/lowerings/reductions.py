@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
-from broadloom.fusion.ir import Accumulator, Loop, ReductionKind
+from broadloom.fusion.ir import Accumulator, Buffer, Loop, ReductionKind
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
@@ -157,20 +157,61 @@ def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
         kept, reduced = _split_axes(len(x.shape), [node.attributes["axis"]])
         buffer = state.destination(ids[0], result.dtype, result.shape)
         outer, outer_index = _loops(x.shape, kept, "i")
+        place = _result_index(node, len(x.shape), outer_index)
+        if _is_long(x.shape, kept, reduced) and _chunks(x.shape[reduced[0]]) != 1:
+            _arg_of_chunks(state, kind, x, reduced[0], buffer, place)
+            return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
         inner, inner_index = _loops(x.shape, reduced, "r")
         index = outer_index | inner_index
-        place = _result_index(node, len(x.shape), outer_index)
         accumulator = Accumulator(state.fresh("acc"), kind, dtypes.int64, x.dtype)
 
         def body(ops: Inlining) -> None:
             value = x.load(ops, tuple(index[a] for a in range(len(x.shape))))
             ops.reduce(accumulator.name, value, ops.index_value(inner_index[reduced[0]], dtypes.int64))
 
-        def store(ops: Inlining) -> None:
-            found = ops.accumulated(accumulator.name, dtypes.int64)
-            ops.store(buffer.name, flat_index(buffer.layout, place), found)
-
-        state.reduction(accumulator, outer, inner, body, store, kind)
+        state.reduction(accumulator, outer, inner, body, _store_position(accumulator, buffer, place), kind)
         return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
 
     return lower
+
+
+def _chunks(size: Size) -> Size:
+    return floordiv(size + (CHUNK - 1), CHUNK)
+
+
+def _store_position(accumulator: Accumulator, buffer: Buffer, place: Index) -> Callable[[Inlining], None]:
+    def store(ops: Inlining) -> None:
+        found = ops.accumulated(accumulator.name, dtypes.int64)
+        ops.store(buffer.name, flat_index(buffer.layout, place), found)
+
+    return store
+
+
+def _arg_of_chunks(state: Lowering, kind: ReductionKind, x: TensorBox, axis: int, buffer: Buffer, place: Index) -> None:
+    """The position in each chunk, and then that of the best of these elements, which are looked at again."""
+    kept, size = [a for a in range(len(x.shape)) if a != axis], x.shape[axis]
+    chunks = _chunks(size)
+    outer, outer_index = _loops(x.shape, kept, "i")
+    (chunk_loop,), (chunk,) = loop_nest([chunks], "j")
+    within = Symbol("r0", 0, CHUNK - 1)
+    positions = state.buffer(dtypes.int64, contiguous((*(x.shape[a] for a in kept), chunks)))
+    first, second = (Accumulator(state.fresh("acc"), kind, dtypes.int64, x.dtype) for _ in range(2))
+
+    def load(ops: Inlining, position: Size) -> int:
+        return x.load(ops, tuple(position if a == axis else outer_index[a] for a in range(len(x.shape))))
+
+    def fold(ops: Inlining) -> None:
+        position = chunk * CHUNK + within
+        ops.reduce(first.name, load(ops, position), ops.index_value(position, dtypes.int64))
+
+    inside = (Loop(within, smin(CHUNK, size - chunk * CHUNK)),)
+    at = (*(outer_index[a] for a in kept), chunk)
+    state.reduction(first, (*outer, chunk_loop), inside, fold, _store_position(first, positions, at), kind)
+    (number_loop,), (number,) = loop_nest([chunks], "r")
+
+    def choose(ops: Inlining) -> None:
+        found = (*(outer_index[a] for a in kept), number)
+        position = ops.load(positions.name, flat_index(positions.layout, found), dtypes.int64)
+        ops.reduce(second.name, load(ops, ops.indirect(position, size, -1)), position)
+
+    state.reduction(second, outer, (number_loop,), choose, _store_position(second, buffer, place), kind)

@@ -1,0 +1,70 @@
+"""argmax and argmin of long rows: a position in each chunk, and the best of these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.fusion.lowerings.reductions import CHUNK, LONG
+
+DTYPES = (np.float32, np.float64, np.float16, np.int8, np.int64, np.uint16, np.bool_, np.complex64)
+
+
+def rows(dtype, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "c":
+        return (rng.integers(-3, 3, shape) + 1j * rng.integers(-3, 3, shape)).astype(dtype)
+    return rng.integers(0, 2 if dtype is np.bool_ else 90, shape).astype(dtype)
+
+
+def check(function, x, **options):
+    got, expected = bl.compile(function, **options)(x), function(x)
+    assert np.array_equal(got, expected) and np.asarray(got).dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_first_of_many_wins(dtype, dynamic):
+    for function in (lambda x: np.argmax(x), lambda x: np.argmin(x)):
+        compiled = bl.compile(function, dynamic=dynamic)
+        for size in (LONG, LONG + 1, 5 * CHUNK - 1) + ((1, 2, CHUNK, CHUNK + 1) if dynamic else ()):
+            x = rows(dtype, size, size)
+            assert compiled(x) == function(x)
+
+
+def test_the_first_nan_wins():
+    for places in ((5,), (3 * CHUNK + 1,), (LONG - 1, 2 * CHUNK), (0,), ()):
+        x = rows(np.float32, LONG)
+        x[2] = np.inf
+        x[list(places)] = np.nan
+        check(lambda x: np.argmax(x), x)
+        check(lambda x: np.argmin(x), x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("shape", [(3, LONG + 5), (LONG + 5, 3), (2, LONG, 3), (20, LONG + 3)])
+def test_axes(axis, shape):
+    for dynamic in (False, True):
+        check(lambda x: np.argmax(x, axis=axis), rows(np.int32, shape), dynamic=dynamic)
+        check(lambda x: np.argmin(x, axis=axis, keepdims=True), rows(np.float64, shape), dynamic=dynamic)
+
+
+def test_values_that_are_no_array():
+    x = np.random.default_rng(0).normal(size=LONG + 99)
+    check(lambda x: np.argmax(np.sin(x) * 3 + x), x)
+    check(lambda x: np.argmin(np.abs(x[::-1] - 0.3)), x)
+
+
+def test_two_kernels_of_which_the_first_has_points_for_threads():
+    compiled = bl.compile(lambda x: np.argmax(x))
+    x = rows(np.float32, 4 * LONG + 1)
+    assert compiled(x) == np.argmax(x)
+    first, second = compiled.report().kernels
+    assert first.loops.startswith(f"({4 * LONG // CHUNK + 1})") and second.loops.startswith("()")
+
+
+def test_threads():
+    x = np.random.default_rng(0).normal(size=60 * CHUNK + 7).astype(np.float32)
+    for threads in (1, 2, 3, 4):
+        check(lambda x: np.argmax(x), x, options={"num_threads": threads})
