@@ -17,7 +17,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Size
 
 LIMIT = 32  # the longest side: the matrices of a block stay in the cache
-ROTATED = 16  # the longest side where eigenvalues are found by rotations, which are many
+ROTATED = 24  # the longest side where eigenvalues are found by rotations, which are many
 FEW = 4  # fewer matrices leave too many lanes idle
 
 

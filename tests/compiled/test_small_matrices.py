@@ -18,6 +18,7 @@ from broadloom.dtypes import float64, from_numpy
 from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Output, TensorType
 from broadloom.ops.table import OPS
+from broadloom.passes.small_matrices import ROTATED
 from broadloom.runtime.target import assembly, host
 from tests.compiled.modules import Module
 from tests.compiled.modules import compiled as compiled_graph
@@ -61,6 +62,9 @@ def everything(a: Array, s: Array, b: Array) -> tuple[Any, ...]:
 def assert_close(got: Any, want: Any) -> None:
     for x, y in zip(got, want, strict=True):
         assert x.dtype == y.dtype and x.shape == y.shape
+        if y.dtype.kind not in "fc":
+            np.testing.assert_array_equal(x, y)
+            continue
         eps = np.finfo(y.dtype).eps
         scale = np.abs(y[np.isfinite(y)]).max(initial=0)
         np.testing.assert_allclose(x, y, rtol=2000 * eps, atol=500 * eps * scale)
@@ -121,6 +125,42 @@ def test_loop_dims_broadcast(rng: np.random.Generator) -> None:
     a, b = matrices(rng, np.float64, 5, 1, 4, 4), rights(rng, np.float64, 3, 4, 2)
     compiled = bl.compile(lambda a, b: (np.linalg.solve(a, b), np.linalg.solve(a[0, 0], b)), fullgraph=True)
     assert_close(compiled(a, b), (np.linalg.solve(a, b), np.linalg.solve(a[0, 0], b)))
+
+
+def misplaced(x: Array, rng: np.random.Generator) -> Array:
+    """The same values where no vector is aligned, or one byte off, or at other strides."""
+    if rng.random() < 0.3:
+        return laid_out(x)[int(rng.integers(5))] if len(x) else x
+    off = int(rng.choice((1, x.itemsize)))
+    room = np.zeros(x.nbytes + off, np.uint8)[off:].view(x.dtype).reshape(x.shape)
+    room[...] = x
+    return room
+
+
+SIDE_DTYPES = (*DTYPES, np.int32, np.uint8)  # integers are computed with as float64
+
+
+def test_every_side(request: pytest.FixtureRequest, rng: np.random.Generator) -> None:
+    """All sides up to 32, in odd numbers, off in memory, one of two operands shared, static and symbolic."""
+    full = request.config.getoption("--full")
+    for n in range(1, 33) if full else rng.permutation(np.arange(1, 33))[:2]:
+        for dtype in SIDE_DTYPES if full else rng.permutation(np.array(SIDE_DTYPES, object))[:1]:
+            dynamic = (None, True, False)[rng.integers(3)]
+            f = bl.compile(everything, fullgraph=True, dynamic=dynamic)
+            g = bl.compile(lambda a, b: (a @ b, b @ a[0], np.linalg.solve(a[0], b)), fullgraph=True, dynamic=dynamic)
+            vectors = bl.compile(lambda s: tuple(np.linalg.eigh(s)), fullgraph=True, dynamic=dynamic)
+            for count in (1, 3, int(rng.choice((0, LANES + 1, 101)))):
+                a, b = (matrices(rng, np.complex128, count, int(n), int(n)) for _ in range(2))
+                a, b = ((x if np.dtype(dtype).kind == "c" else abs(x)).astype(dtype) for x in (a, b))
+                few = np.minimum(a, 1) if a.dtype.kind in "iu" else a
+                dominant = np.maximum(few, few.swapaxes(-1, -2)) + (n + 10) * np.eye(n) if few is not a else few
+                s = definite(a) if few is a else dominant.astype(dtype)
+                x, y, z = (misplaced(v, rng) for v in (a, s, b))
+                assert_close(f(x, y, z), everything(a, s, b))
+                if count:
+                    assert_close(g(x, z), (a @ b, b @ a[0], np.linalg.solve(a[0], b)))
+                    w, v = vectors(y)
+                    assert_decomposed(s.astype(v.dtype), w, v, np.linalg.eigvalsh(s))
 
 
 def routines(compiled: Any) -> list[str]:
@@ -207,13 +247,13 @@ def eigenvalues(a: Array) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 16, 17])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 25])
 def test_eigenvalues(n: int, dtype: Any, rng: np.random.Generator) -> None:
     compiled = bl.compile(eigenvalues, fullgraph=True)
     for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
         a = hermitian(matrices(rng, dtype, count, n, n))
         assert_close(compiled(a), eigenvalues(a))
-    assert ("lanes_eigvalsh" in routines(compiled)) == (n <= 16)
+    assert ("lanes_eigvalsh" in routines(compiled)) == (n <= ROTATED)
 
 
 def eigenvectors(a: Array) -> tuple[Array, ...]:
@@ -231,7 +271,7 @@ def assert_decomposed(a: Array, w: Array, v: Array, want: Array) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 16, 17])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 25])
 def test_eigenvectors(n: int, dtype: Any, rng: np.random.Generator) -> None:
     compiled = bl.compile(eigenvectors, fullgraph=True)
     for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
@@ -241,7 +281,7 @@ def test_eigenvectors(n: int, dtype: Any, rng: np.random.Generator) -> None:
         w, v, w2, v2 = compiled(a)
         assert_decomposed(a, w, v, np.linalg.eigvalsh(a))
         assert_decomposed(upper, w2, v2, np.linalg.eigvalsh(upper))
-    assert ("lanes_eigh" in routines(compiled)) == (n <= 16)
+    assert ("lanes_eigh" in routines(compiled)) == (n <= ROTATED)
 
 
 def test_eigenvectors_in_any_strides(rng: np.random.Generator) -> None:
