@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from broadloom.graph.builder import GraphBuilder
@@ -23,14 +24,22 @@ class CommonSubexpressions:
         known: dict[Any, tuple[ValueId, ...]] = {}
 
         def rule(b: GraphBuilder, node: Node, operands: tuple[ValueId, ...]) -> tuple[ValueId, ...] | None:
-            key = call_key(node, operands, tuple(b.type_of(i) for i in operands))
-            found = known.get(key)
+            types = tuple(b.type_of(i) for i in operands)
+            key = call_key(node, operands, types)
+            found = known.get(key) or known.get(call_key(_checked(node), operands, types))
             if found is None:
                 first = ValueId(b.count)
                 known[key] = tuple(ValueId(first + k) for k in range(len(node.types)))
             return found
 
         return rewrite(graph, rule)
+
+
+def _checked(node: Node) -> Node:
+    """The call that raises for a singular matrix besides: after it, there is none, and its results serve as well."""
+    if ("check_singular", False) not in node.attrs:
+        return node
+    return replace(node, attrs=tuple((n, True if n == "check_singular" else value) for n, value in node.attrs))
 
 
 def call_key(node: Node, operands: tuple[ValueId, ...], types: tuple[TensorType, ...]) -> Any:

@@ -177,6 +177,21 @@ def test_a_matrix_that_all_share_is_factored_once(rng: np.random.Generator) -> N
     assert routines(own) == ["lanes_solve"]
 
 
+def test_a_matrix_whose_inverse_is_known_is_not_factored_for_its_determinant(rng: np.random.Generator) -> None:
+    def both(a: Array) -> tuple[Any, ...]:
+        return np.linalg.inv(a), np.linalg.det(a), np.linalg.solve(a, a[:, :1])
+
+    a = matrices(rng, np.float64, 40, 40)
+    compiled = bl.compile(both, fullgraph=True)
+    assert_close(compiled(a), both(a))
+    assert routines(compiled).count("getrf") == 1
+    a[3] = 0
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        compiled(a)
+    last = bl.compile(lambda a: (np.linalg.det(a), np.linalg.slogdet(a)[0]), fullgraph=True)
+    assert last(a) == (0, 0)
+
+
 def test_the_report_says_why(rng: np.random.Generator) -> None:
     f = bl.compile(lambda a: np.linalg.inv(a), fullgraph=True, dynamic=False)
     f(matrices(rng, np.float64, 50, 6, 6))
