@@ -71,12 +71,13 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there. The buffers
-    `past` are stored past the caches, at multiples of the vector's size."""
+    `past` are stored past the caches, at multiples of the size of `unit` elements."""
 
     variable: Symbol
     count: int
     mask: Val | None
     past: tuple[str, ...] = ()
+    unit: int = 1
 
     def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
         """The elements of all points; one element for all where the index does not depend on the point."""
@@ -108,7 +109,7 @@ class Lanes:
     def store(self, b: FunctionBuilder, value: Val, address: Val, align: int, name: str) -> None:
         """Side by side in the buffer `name`, where the mask allows."""
         if name in self.past:
-            size = self.count * max(8, width(element_of(value.type))) // 8
+            size = self.unit * max(8, width(element_of(value.type))) // 8
             b.store(value, address, size, f", !nontemporal {b.module.metadata('i32 1')}")
         elif self.mask is None:
             b.store(value, address, align)

@@ -44,7 +44,7 @@ from broadloom.codegen.plans import (
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
-from broadloom.codegen.streams import LINE, Stream, emit_fence, lanes_of
+from broadloom.codegen.streams import LINE, Stream, emit_fence, lanes_of, steps_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
 from broadloom.fusion.handlers import Access, accesses, instructions_of
@@ -298,7 +298,8 @@ class NestBuilder:
         part of one, and one by one those before and after. If the call is too small for stores past the caches, or the
         results begin at different places in their lines, all points go one by one."""
         b, variable = self.b, self.loops[-1].variable
-        lanes = lanes_of(stream, {n: self.places[n].buffer for n in stream.buffers})
+        unit = lanes_of(stream, {n: self.places[n].buffer for n in stream.buffers})
+        lanes = unit * steps_of(self.kernel, b.module.features)
         past = i1(True) if stream.always else b.icmp("sgt", self.indexer.value(stream.bytes), i64(stream.limit))
         before: Val | None = None
         for stage in self.kernel.stages:
@@ -307,10 +308,10 @@ class NestBuilder:
                     size = self.places[access.buffer].buffer.dtype.itemsize
                     address = self._address(access, variable, start)
                     if before is None:
-                        behind = b.and_(b.sub(i64(0), address), i64(lanes * size - 1))
+                        behind = b.and_(b.sub(i64(0), address), i64(unit * size - 1))
                         before = b.udiv(behind, i64(size))
                     place = b.add(address, b.mul(before, i64(size)))
-                    even = b.icmp("eq", b.and_(place, i64(lanes * size - 1)), i64(0))
+                    even = b.icmp("eq", b.and_(place, i64(unit * size - 1)), i64(0))
                     past = b.and_(past, even)
         assert before is not None
         first = b.select(past, b.intrinsic("smin", b.add(start, before), end), end)
@@ -321,7 +322,7 @@ class NestBuilder:
         def vectors(point: Val) -> None:
             self.indexer.open(b.fenced())
             self.indexer.bind(variable, point)
-            self.vector = Lanes(variable, lanes, None, stream.buffers)
+            self.vector = Lanes(variable, lanes, None, stream.buffers, unit)
             self._point()
             self.vector = None
             self.indexer.close()

@@ -26,6 +26,7 @@ from broadloom.symbolic import Size, free_symbols, product, range_of
 
 LINE = 64  # bytes, of every processor that we generate code for
 LIGHT = 0.6  # cost units of a point up to which code is made for both ways where it depends on the call which pays
+MIDDLING = 1.5  # up to which as many vectors are computed in one step as there are registers for
 LEAST_ROW = 4 << 10  # bytes of a row below which its first and last lines count
 
 
@@ -136,6 +137,17 @@ def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer
 def lanes_of(stream: Stream, buffers: Mapping[str, Buffer]) -> int:
     """How many points are stored together: a line of the widest dtype, or of four bytes."""
     return LINE // max(4, *(buffers[n].dtype.itemsize for n in stream.buffers))
+
+
+def steps_of(kernel: Kernel, features: frozenset[str]) -> int:
+    """How many of these are computed in one step: as many as keep a chain of instructions from waiting for itself, where
+    there are registers for them and what is left at the end of a row does not count. Long bodies, whose code takes
+    time to make, have more to do at once by themselves."""
+    if len(kernel.outer) > 1:
+        return 1
+    most = 4 if "avx512f" in features or "neon" in features else 2
+    cost = sum(body_cost(s.body) for s in kernel.stages)
+    return most if cost <= MIDDLING else most // 2 if cost <= 2 * MIDDLING else 1
 
 
 def emit_fence(b: FunctionBuilder) -> None:
