@@ -21,10 +21,16 @@ class Fuse:
     reason: str
 
 
+BOTH_SMALL = Fuse("both are small")
+
+
 def worthwhile(a: Kernel, b: Kernel) -> Fuse | NoFuse:
-    """Whether fusing saves memory traffic without taking parallelism away."""
-    if is_small(a) and is_small(b):
-        return Fuse("both are small")
+    """Whether fusing saves memory traffic without taking parallelism away, or else a launch of what is small."""
+    answer = _saves(a, b)
+    return BOTH_SMALL if isinstance(answer, NoFuse) and is_small(a) and is_small(b) else answer
+
+
+def _saves(a: Kernel, b: Kernel) -> Fuse | NoFuse:
     stored = _buffers(a, stores=True)
     loaded = _buffers(b, stores=False)
     if stored & loaded:

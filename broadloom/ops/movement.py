@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from broadloom.dtypes import ALL
+from broadloom.dtypes import ALL, DType
 from broadloom.errors import ShapeError
 from broadloom.ops import rules
-from broadloom.ops.record import Op, Sample, Trait
+from broadloom.ops.record import Dims, Op, Sample, Trait
 from broadloom.ops.rules import Array
-from broadloom.ops.signature import Combine, Count, Dim, Expression, Signature
+from broadloom.ops.signature import Combine, Count, Decide, Dim, Expression, Signature, holds
 from broadloom.ops.views import Check, check_slices, read_slices, slice_key
+from broadloom.symbolic import add, lt, smax
 
 Ints = tuple[int, ...]
 
@@ -115,6 +116,22 @@ def _extend_signature(attrs: Mapping[str, Any]) -> Signature:
     dims = rules.named(len(before))
     core = tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in zip(dims, before, after, strict=True))
     return Signature((dims,), (core,))
+
+
+def _extend_check(dims: Dims, dtypes: tuple[DType, ...], attrs: Mapping[str, Any], decide: Decide | None) -> Dims:
+    """What an axis is continued by lies within one period of it. An open question passes without `decide`."""
+    mode, widths = attrs["mode"], list(zip(attrs["before"], attrs["after"], strict=True))
+    for n, width in zip(rules.dim_names(len(widths)), widths, strict=True):
+        if width == (0, 0):
+            continue
+        least = [1] if mode == "edge" else [add(w, 1) if mode == "reflect" else smax(w, 1) for w in width]
+        if any(holds(lt(dims[n], m), decide) for m in least):
+            raise ShapeError(
+                f"extend: an axis is too short to be continued by {mode!r}",
+                got=f"{dims[n]} elements, before and after {width}",
+                allowed=f"at least {', '.join(map(str, least))} elements",
+            )
+    return {}
 
 
 def _extend(x: Array, before: Ints, after: Ints, mode: Any) -> Array:
@@ -249,6 +266,7 @@ OPS = (
         """x continued by before[i] and after[i] elements around core axis i, which is not empty: its last one again
         ("edge"), its elements backwards without or with the last one ("reflect", "symmetric"), or from its other end
         ("wrap"); the last three within one period.""",
+        check=_extend_check,
     ),
     movement(
         "concat",

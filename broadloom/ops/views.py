@@ -6,7 +6,7 @@ of the core. What holds: a result element is one operand element, untouched (`vi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from broadloom.ops import rules
 from broadloom.ops.record import Dims, Op, Sample, Trait
 from broadloom.ops.rules import Array
 from broadloom.ops.signature import Combine, Decide, Dim, Expression, Signature, equal, holds
-from broadloom.symbolic import Size, add, eq, floordiv, le, lt, mod, mul, product, sub
+from broadloom.symbolic import Expr, Size, add, eq, floordiv, le, lt, mod, mul, product, sub
 
 Check = Callable[[Dims, tuple[DType, ...], Mapping[str, Any], Decide | None], Dims]
 
@@ -75,15 +75,28 @@ def _reshape_signature(attrs: Mapping[str, Any]) -> Signature:
 
 
 def _reshape_check(dims: Dims, dtypes: tuple[DType, ...], attrs: Mapping[str, Any], decide: Decide | None) -> Dims:
-    before = product(dims[n] for n in rules.dim_names(attrs["core"]))
-    after = product(attrs["shape"])
-    if equal(before, after, decide) is not True:
+    sizes = [dims[n] for n in rules.dim_names(attrs["core"])]
+    before, after = product(sizes), product(attrs["shape"])
+    # what both have is left out first: axes in front, as a batch's, then leave the question as it was
+    same = equal(*(product(part) for part in _without_common(sizes, attrs["shape"])), decide)
+    if same is not True and equal(before, after, decide) is not True:
         raise ShapeError(
             "reshape: the number of elements changes, or cannot be proven equal",
             got=f"{before} elements into shape ({', '.join(map(str, attrs['shape']))})",
             allowed=f"a shape of {before} elements",
         )
     return {}
+
+
+def _without_common(a: Iterable[Size], b: Iterable[Size]) -> tuple[list[Size], list[Size]]:
+    """Both lists of sizes without the symbolic ones that both have. (A number may be 0.)"""
+    left, right = [], list(b)
+    for size in a:
+        if isinstance(size, Expr) and size in right:
+            right.remove(size)
+        else:
+            left.append(size)
+    return left, right
 
 
 def _reshape(x: Array, core: int, shape: tuple[int, ...]) -> Array:

@@ -296,11 +296,15 @@ def _read_what_was_written(c: _Call) -> ValueId | None:
 
 
 def _update_of_everything(c: _Call) -> ValueId | None:
-    """Writing a whole array gives the value, writing nothing the array."""
-    if 0 in c.attrs["sizes"]:
-        return c.x
+    """Writing a whole array gives the value, writing nothing the array, for all loop points of the two."""
     whole = c.attrs["sizes"] == c.shape(c.x)[len(c.shape(c.x)) - len(c.attrs["sizes"]) :]
-    return c.operands[1] if whole and _keeps("slice", c.attrs) else None
+    if 0 in c.attrs["sizes"]:
+        left = c.x
+    elif whole and _keeps("slice", c.attrs):
+        left = c.operands[1]
+    else:
+        return None
+    return c.join("expand", left, shape=c.node.types[0].shape)
 
 
 def _update_again(c: _Call) -> ValueId | None:

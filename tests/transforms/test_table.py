@@ -97,11 +97,18 @@ def grows(call: Call) -> bool:
     return call.op.name == "view_dtype" and call.sample.attrs["dtype"].itemsize > call.dtypes[0].itemsize
 
 
+def shares_a_matrix(case: Case) -> bool:
+    """Equations whose matrix a level shares: it is factored once, which is a step of its own and less work."""
+    return case.call.op.name == "solve" and any(axes[0] is None and axes[1] is not None for axes in case.axes)
+
+
 def test_the_batched_form_launches_no_more_kernels(request: pytest.FixtureRequest, rng: np.random.Generator) -> None:
     worse = []
     for case in drawn(request, request.config.getoption("--full")):
         if grows(case.call):
             continue  # the bytes of an element may lie apart in the batch: they are brought together
+        if shares_a_matrix(case):
+            continue
         if all(any(a is not None for a in axes) for axes in case.axes):  # else the result is one more copy
             batched, alone = launches(case, rng)
             if batched > alone:
