@@ -16,18 +16,8 @@ from dataclasses import field
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import (
-    Block,
-    FunctionBuilder,
-    Val,
-    const_int,
-    element_of,
-    i64,
-    lanes_of,
-    like,
-    mangle,
-    vector,
-)
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, lanes_of, like, vector
+from broadloom.codegen.masks import masked_load, masked_store
 from broadloom.codegen.panels import stride
 from broadloom.codegen.types import literal, memory_type, register_type, width
 from broadloom.dtypes import DType, bool_, int64
@@ -86,10 +76,7 @@ class Lanes:
         type_ = vector(element, self.count)
         if self.mask is None:
             return b.load(type_, address, align)
-        name, mask = f"llvm.masked.load.{mangle(type_)}.p0", self.mask
-        b.module.declare(name, type_, ("ptr", mask.type, type_))
-        operands = f"ptr align {align} {address.text}, {mask}, {type_} zeroinitializer"
-        return b.value(type_, f"call {type_} @{name}({operands})")
+        return masked_load(b, type_, address, align, self.mask)
 
     def numbers(self, b: FunctionBuilder, first: Val, index: Size) -> Val:
         """The index of each point, from that of the first."""
@@ -114,9 +101,7 @@ class Lanes:
         elif self.mask is None:
             b.store(value, address, align)
         else:
-            store, mask = f"llvm.masked.store.{mangle(value.type)}.p0", self.mask
-            b.module.declare(store, "void", (value.type, "ptr", mask.type))
-            b.emit(f"call void @{store}({value}, ptr align {align} {address.text}, {mask})")
+            masked_store(b, value, address, align, self.mask)
 
 
 Given = tuple[Scalar | None, DType]

@@ -37,6 +37,7 @@ from broadloom.codegen.llvm import (
     i64,
     is_constant,
 )
+from broadloom.codegen.matmul import step as matmul
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import ranged_loops
 from broadloom.codegen.row_buffers import Kept, keep_rows
@@ -91,7 +92,13 @@ def module_text(
     direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
     others = {n: (k, kernels.kernel(k, kept[n].rows, stores[n])) for n, k in direct.items()}
     _build_plan(module, program)
-    _Run(module, program, plan_memory(program), signatures, others, constants or {}, target.caches.last).build()
+    products = {
+        n: matmul.launch(module, s, kernels.buffers, target.caches, emit)
+        for n, s in enumerate(steps)
+        if isinstance(s, Extern) and s.routine == "matmul"
+    }
+    last = target.caches.last
+    _Run(module, program, plan_memory(program), signatures, others, products, constants or {}, last).build()
     outline(module)
     text = str(module)
     if " half" not in text:
@@ -199,13 +206,14 @@ class _Run:
         plan: MemoryPlan,
         signatures: Mapping[int, Signature],
         others: Mapping[int, tuple[Kernel, Signature]],
+        products: Mapping[int, matmul.Launch],
         constants: Mapping[str, np.ndarray],
         last_cache: int,
     ) -> None:
         params = [Param("ptr", "ctx"), Param("ptr", "in"), Param("ptr", "out")]
         self.b = module.function("bl_run", "i32", params, attributes="nounwind")
         self.module, self.program, self.plan, self.signatures = module, program, plan, signatures
-        self.others, self.constants, self.last_cache = others, constants, last_cache
+        self.others, self.products, self.constants, self.last_cache = others, products, constants, last_cache
         self.ctx, self.inputs, self.outputs = self.b.params
         self.out_of_memory, self.failed = self.b.block("memory"), self.b.block("failed")
         self.bases: dict[str, Val] = {}
@@ -221,6 +229,7 @@ class _Run:
             for number, step in enumerate(program.steps)
             if isinstance(step, Extern) and step.routine in fft.ROUTINES
         }
+        slots += [len(x.buffers) + len(x.words) + x.slots for x in products.values()]
         slots += [fft.arguments(work) for work in self.transforms.values()]
         self.args = self.b.alloca("i64", max((1, *slots)), 8)
 
@@ -235,7 +244,9 @@ class _Run:
                 self._transform(number)
                 continue
             if isinstance(step, Extern):
-                if number in self.launches:
+                if number in self.products:
+                    self._multiply(self.products[number])
+                elif number in self.launches:
                     self._launch_template(self.launches[number], step.site)
                 elif number in self.beside:
                     launch = partial(self._launch_template, self.beside[number], step.site)
@@ -263,7 +274,7 @@ class _Run:
     def _bind_buffers(self) -> None:
         b = self.b
         used = {n for s in self.signatures.values() for n in s.buffers}
-        used |= {r.buffer for s in self.program.steps if isinstance(s, Extern) for r in (*s.operands, *s.results)}
+        used |= {n for s in self.program.steps if isinstance(s, Extern) for n in buffers_of(s)}
         for buffer in self.program.buffers:
             if buffer.name not in used or buffer.kind == "workspace":
                 continue
@@ -406,6 +417,15 @@ class _Run:
         if isinstance(length, int):
             return cost * length
         return self.b.fmul(self.b.sitofp(self.indexer.value(length), "double"), const_float("double", cost))
+
+    # -- products of matrices --
+
+    def _multiply(self, launch: matmul.Launch) -> None:
+        b = self.b
+        values = [*(self.bases[n] for n in launch.buffers), *map(self.indexer.value, launch.words)]
+        for k, value in enumerate(values):
+            b.store(value, b.gep("i64", self.args, i64(k)))
+        b.call(launch.function, self.ctx, self.args)
 
     # -- Fourier transforms --
 

@@ -151,7 +151,8 @@ def _generate(
     if len(constants) > len(graph.constants):  # passes made some
         dump.arrays(constants)
     with watch.stage("fusion"):
-        scheduled = fuse(optimised, fusion=tools.options.fusion, deterministic=tools.options.deterministic)
+        options = tools.options
+        scheduled = fuse(optimised, fusion=options.fusion, deterministic=options.deterministic, family=target.family)
         verify_program(scheduled.program)
     if dump:
         dump.write("program", "loops", print_program(scheduled.program))
@@ -166,9 +167,10 @@ def _generate(
     return code, facts_of(scheduled, locations_of(graph), target.caches)
 
 
-def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False) -> Scheduled:
-    """The loop program of a decomposed graph."""
-    return schedule(lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic), fusion=fusion)
+def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False, family: str = "") -> Scheduled:
+    """The loop program of a decomposed graph, for a family of machines."""
+    lowered = lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic, family=family)
+    return schedule(lowered, fusion=fusion)
 
 
 def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:

@@ -265,9 +265,10 @@ class Extern:
     the operand. Or it is a kernel of our own: "sort" and "argsort" along the last axis and "search" of values in sorted
     rows (`codegen.sorting`); "cumsum", "cumprod", "cummax" and "cummin" along the last axis (`codegen.scans`), whose
     second result is a workspace of zeros; "fft", "rfft" and "irfft" along the last axis, in any strides
-    (`codegen.fft.step`); and those whose names begin with "lanes_", on many small matrices in any strides
-    (`codegen.lanes.step`). A call with the attribute `lanes` is made by such a kernel where the sizes of the call allow
-    it (`codegen.lanes.choice`)."""
+    (`codegen.fft.step`); those whose names begin with "lanes_", on many small matrices in any strides
+    (`codegen.lanes.step`); and "matmul" (`codegen.matmul.step`), of (m, k) and (k, n) in any strides, summed in the
+    dtype `total`. A call with the attribute `lanes` is made by such a kernel where the sizes of the call allow it
+    (`codegen.lanes.choice`)."""
 
     name: str
     routine: str  # "gemm", "getrf", ...: the tables of `codegen.extern` and `codegen.factorisations`
@@ -276,6 +277,7 @@ class Extern:
     attrs: tuple[tuple[str, object], ...] = ()
     site: int = -1
     reason: str = field(default="", compare=False)  # why this routine, for the report
+    epilogue: Kernel | None = None  # of "matmul": pointwise code over the result's axes, which loads the product
 
 
 NOT_FINITE = -1000  # in the place of LAPACK's `info`: an operand holds infinity or nan

@@ -32,6 +32,7 @@ from broadloom.fusion.destinations import may_raise, reserve
 from broadloom.fusion.ir import (
     Accumulator,
     Buffer,
+    Compute,
     Extern,
     Kernel,
     Layout,
@@ -78,6 +79,7 @@ class Lowering:
     remaining: Counter[int] = field(default_factory=Counter)  # uses of each value that are still to come
     can_fail: bool = False  # some op of the graph may raise at run time
     deterministic: bool = False  # no library calls: their bits may depend on the number of threads
+    family: str = ""  # of the machine, for the table of `fusion.products`
     _names: Counter[str] = field(default_factory=Counter)
     _destinations: dict[ValueId, Buffer] = field(default_factory=dict)
 
@@ -156,17 +158,19 @@ class Lowering:
         self.realize(box.storage)
         return box
 
-    def strided(self, box: TensorBox) -> tuple[Buffer, Layout] | None:
-        """Buffer and layout when the tensor is a strided view of a realised storage of its dtype, else None."""
-        if box.storage.buffer is None:
+    def strided(self, box: TensorBox, cast_to: DType | None = None) -> tuple[Buffer, Layout] | None:
+        """Buffer and layout when the tensor is a strided view of a realised storage of its dtype, else None; with
+        `cast_to`, when it is the conversion to this dtype of such a view of any dtype."""
+        if (box.storage.buffer is None) == (cast_to is None):
             return None
         loops, index = loop_nest(box.shape, "v")
         ops = Inlining()
         box.load(ops, index)
-        if len(ops.instructions) != 1 or not isinstance(ops.instructions[0], Load):
+        load, *rest_of_body = ops.instructions
+        expected = [] if cast_to is None else [Compute("cast", (0,), cast_to, (("dtype", cast_to),))]
+        if not isinstance(load, Load) or rest_of_body != expected or box.dtype is not (cast_to or box.dtype):
             return None
-        load = ops.instructions[0]
-        if self.buffers[load.buffer].dtype is not box.dtype:
+        if self.buffers[load.buffer].dtype is not load.dtype:
             return None
         strides: list[Size] = []
         rest: Size = load.index
@@ -301,15 +305,22 @@ def loop_nest(shape: Sequence[Size], prefix: str) -> tuple[tuple[Loop, ...], Ind
 
 
 def lower(
-    graph: Graph, orders: Sequence[Order], lowerings: dict[str, Callable[..., Any]], *, deterministic: bool = False
+    graph: Graph,
+    orders: Sequence[Order],
+    lowerings: dict[str, Callable[..., Any]],
+    *,
+    deterministic: bool = False,
+    family: str = "",
 ) -> Lowered:
-    """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table.
+    """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table; `family`
+    names the kind of machine.
 
     Raises `OptionsError` where `deterministic` forbids a library call that there is no loop for.
     """
     graph = settled(graph)
     types = graph.types
-    state = Lowering(graph, orders, can_fail=any(may_raise(types, n) for n in graph.nodes), deterministic=deterministic)
+    can_fail = any(may_raise(types, n) for n in graph.nodes)
+    state = Lowering(graph, orders, can_fail=can_fail, deterministic=deterministic, family=family)
     bindings = _inputs(state)
     uses = _uses(graph)
     state.remaining.update(uses)

@@ -46,7 +46,8 @@ def elements(layout: Layout) -> Size:
 def buffers_of(step: Kernel | Extern) -> frozenset[str]:
     """The buffers that a step reads or writes."""
     if isinstance(step, Extern):
-        return frozenset(r.buffer for r in (*step.operands, *step.results))
+        given = frozenset(r.buffer for r in (*step.operands, *step.results))
+        return given if step.epilogue is None else given | buffers_of(step.epilogue)
     return frozenset(a.buffer for body in bodies_of(step) for a in accesses(body))
 
 

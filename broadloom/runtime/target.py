@@ -48,6 +48,15 @@ class Target:
     def __str__(self) -> str:
         return f"{self.triple}, {self.cpu}, {self.vector_bits}-bit vectors{', fma' if self.has_fma else ''}"
 
+    @property
+    def family(self) -> str:
+        """The kind of machine, as far as tables of what is faster on which tell machines apart.
+
+        >>> Target("x86_64-unknown-linux-gnu", "", "", True, 256).family
+        'x86_64, 256-bit vectors, fma'
+        """
+        return f"{self.triple.split('-')[0]}, {self.vector_bits}-bit vectors{', fma' if self.has_fma else ''}"
+
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector register holds, at least 1."""
         return max(1, self.vector_bits // max(8, bits))

@@ -27,6 +27,8 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
+from broadloom.fusion.lowerings import contraction
+from broadloom.fusion.products import Loops
 from broadloom.runtime.link import link
 from broadloom.runtime.symbols import resolve
 from broadloom.runtime.target import emit_object, host
@@ -34,6 +36,11 @@ from broadloom.symbolic import Symbol
 
 N, M = Symbol("n"), Symbol("m")
 SIZES = ((N, 0, "size", 0), (M, 0, "size", 1))
+
+
+def as_loops():
+    """Within the `with`, products of matrices are lowered to loops."""
+    return mock.patch.object(contraction, "choose_code", lambda *args, **named: Loops("asked for"))
 
 
 class Written(list):

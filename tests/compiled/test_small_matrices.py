@@ -235,7 +235,8 @@ def test_products(sides: tuple[int, int, int], request: pytest.FixtureRequest, r
         (np.float32, (16, 16, 16), "kernel"),
         (np.float64, (20, 20, 20), "lanes_matmul"),
         (np.int64, (4, 4, 4), "kernel"),
-        (np.float64, (64, 64, 64), "gemm"),
+        (np.float64, (64, 64, 64), "matmul"),
+        (np.complex64, (64, 64, 64), "gemm"),
     ],
     ids=str,
 )

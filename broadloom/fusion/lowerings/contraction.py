@@ -1,5 +1,5 @@
-"""Lowering of matrix products: our own loops for small, integer and vector shapes, many small matrices side by side,
-BLAS for the rest.
+"""Lowering of matrix products: loops for small ones, many small matrices side by side, tiles for the rest, BLAS where
+it is faster (`fusion.products`).
 
 The choice is a pure function of dtype and shape; the loops are a reduction like any other, so their prologues fuse.
 """
@@ -14,24 +14,16 @@ from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broad
 from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind, Region
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.lowerings import lanes
+from broadloom.fusion.lowerings.sorting import strided_region
+from broadloom.fusion.products import SUMS, Blas, Contraction, Template
+from broadloom.fusion.products import choose as choose_code
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
 from broadloom.passes.small_matrices import Choice, Either, Lanes, Library, choose
-from broadloom.records import dataclass
 from broadloom.symbolic import Size, ge, product
 
-SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which a library call costs more than it saves
 SHORT = 8  # sides of matrices whose products are computed side by side in any case
-BLAS_DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
-
-
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """x[batch, m?, n] times y[batch, n, p?]: `rows` and `columns` tell whether m and p are there."""
-
-    rows: bool
-    columns: bool
-
+SIDE_BY_SIDE = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 
 KINDS = {
     "vecdot": Contraction(False, False),
@@ -46,8 +38,11 @@ def lower_contraction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Te
     assert isinstance(op, Op)
     kind = KINDS.get(op.name) or Contraction(len(x.shape) > 1, len(y.shape) > 1)
     conjugated = op.name in ("vecdot", "vecmat") and x.dtype.kind == "c"
-    if not state.deterministic and use_blas(x.dtype, kind, _extents(kind, x, y)):
-        return _gemm(state, node, ids, x, y)
+    how = choose_code(x.dtype, kind, _extents(kind, x, y), deterministic=state.deterministic, family=state.family)
+    if isinstance(how, Blas):
+        return _gemm(state, node, ids, x, y, how)
+    if isinstance(how, Template) and not _is_made_on_the_way(state, kind, x, y):
+        return _tiles(state, node, ids, x, y, kind, how)
     choice = _beside(state, node, kind, x, y)
     if isinstance(choice, Lanes):
         return lanes.lower_beside(state, node, ids, "lanes_matmul", (x, y), choice)[0]
@@ -58,23 +53,19 @@ def _extents(kind: Contraction, x: TensorBox, y: TensorBox) -> tuple[Size, Size,
     return (x.shape[-2] if kind.rows else 1, x.shape[-1], y.shape[-1] if kind.columns else 1)
 
 
-def use_blas(dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size]) -> bool:
-    """Whether a product of matrices is left to BLAS.
-
-    >>> both = Contraction(True, True)
-    >>> use_blas(dtypes.float32, both, (512, 512, 512)), use_blas(dtypes.int64, both, (512, 512, 512))
-    (True, False)
-    """
-    if dtype not in BLAS_DTYPES or not (kind.rows and kind.columns):
+def _is_made_on_the_way(state: Lowering, kind: Contraction, x: TensorBox, y: TensorBox) -> bool:
+    """Whether the matrix that is multiplied by a vector is computed where it is read: to store it first would cost more
+    than the product."""
+    if kind.rows == kind.columns:
         return False
-    work = product(extents)
-    return not (isinstance(work, int) and work < SMALL_PRODUCT)
+    matrix = x if kind.rows else y
+    return matrix.storage.buffer is None and _converted(state, matrix, SUMS[matrix.dtype]) is None
 
 
 def _beside(state: Lowering, node: Node, kind: Contraction, x: TensorBox, y: TensorBox) -> Choice:
     """Whether many small products are computed side by side. Facts of the right operand decide as well: it may be one
     matrix for all, or lie by columns."""
-    if x.dtype not in BLAS_DTYPES or not (kind.rows and kind.columns):
+    if x.dtype not in SIDE_BY_SIDE or not (kind.rows and kind.columns):
         return Library("vectors")
     shape = node.types[0].shape
     shared = product(y.shape[:-2]) == 1
@@ -159,10 +150,65 @@ def _as(ops: Inlining, value: int, old: DType, new: DType) -> int:
     return value if old is new else ops.compute("cast", (value,), new, (("dtype", new),))
 
 
+# ---- tiles ------------------------------------------------------------------------------------------------------
+
+
+def _tiles(
+    state: Lowering,
+    node: Node,
+    ids: Sequence[ValueId],
+    x: TensorBox,
+    y: TensorBox,
+    kind: Contraction,
+    how: Template,
+) -> TensorBox:
+    """The step of `codegen.matmul`. A vector is a matrix of one row or column."""
+    result = node.types[0]
+    total = SUMS[result.dtype]
+    left, right = (_converted(state, t, total) or strided_region(state, t) for t in (x, y))
+    buffer = state.destination(ids[0], result.dtype, result.shape)
+    made = buffer if _is_dense(buffer.layout, kind) else state.buffer(result.dtype, contiguous(result.shape))
+    target = Region(made.name, _with_ones(made.layout, not kind.rows, not kind.columns))
+    batch = target.layout.shape[:-2]
+    given = (_with_ones(left.layout, not kind.rows, False), _with_ones(right.layout, False, not kind.columns))
+    operands = tuple(Region(r.buffer, broadcast_batch(y, batch)) for r, y in zip((left, right), given, strict=True))
+    attrs = (("memory", state.site("memory", node)), ("total", total.name))
+    state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=str(how)))
+    if made is not buffer:
+        state.copy_to(TensorBox.whole(StorageBox(result.dtype, result.shape, None, made)), buffer)
+    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+
+
+def _converted(state: Lowering, x: TensorBox, total: DType) -> Region | None:
+    """The memory of a tensor that is a conversion, to the dtype of the sums, of numbers in memory."""
+    found = state.strided(x, cast_to=total)
+    if found is None or not found[0].aligned or found[0].dtype.kind not in "iuf":
+        return None
+    return Region(found[0].name, found[1])
+
+
+def _with_ones(layout: Layout, row: bool, column: bool) -> Layout:
+    """The layout of a vector as that of a matrix of one row, or of one column."""
+    shape, strides = list(layout.shape), list(layout.strides)
+    if row:
+        shape.insert(-1, 1)
+        strides.insert(-1, 1)
+    if column:
+        shape.append(1)
+        strides.append(1)
+    return Layout(tuple(shape), tuple(strides), layout.offset)
+
+
+def _is_dense(layout: Layout, kind: Contraction) -> bool:
+    """Whether rows or columns of a result lie in one piece."""
+    axes = layout.strides[-2:] if kind.rows and kind.columns else layout.strides[-1:]
+    return 1 in axes
+
+
 # ---- BLAS -------------------------------------------------------------------------------------------------------
 
 
-def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox) -> TensorBox:
+def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox, how: Blas) -> TensorBox:
     result = node.types[0]
     left, right = matrix_region(state, x), matrix_region(state, y)
     buffer = state.destination(ids[0], result.dtype, result.shape)
@@ -170,7 +216,8 @@ def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: 
     batch = result.shape[:-2]
     operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
     target = Region(made.name, made.layout)
-    state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), (("dtype", result.dtype),)))
+    attrs = (("dtype", result.dtype),)
+    state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), attrs, reason=str(how)))
     if made is not buffer:
         state.copy_to(TensorBox.whole(StorageBox(result.dtype, result.shape, None, made)), buffer)
     return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))

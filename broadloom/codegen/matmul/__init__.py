@@ -1,0 +1,1 @@
+"""Products of matrices: kernels of our own, in blocks of registers and of the caches."""

@@ -1,0 +1,133 @@
+"""What becomes of the sums of a tile: they are converted, go through the pointwise code that is fused behind the
+product, and are stored.
+
+What goes in: a tile of sums in memory that lies in the cache. What comes out: a loop over its rows, with the code for
+a vector of columns in it. What holds: each element is finished once, whatever tile it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broadloom.codegen.accumulators import Accumulators
+from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.llvm import FunctionBuilder, Val, i64
+from broadloom.codegen.matmul.numbers import Numbers
+from broadloom.codegen.matmul.operands import Problem
+from broadloom.fusion.boxes import flat_index
+from broadloom.fusion.handlers import Recording, replay
+from broadloom.fusion.ir import Body, Load
+from broadloom.fusion.lower import loop_nest
+from broadloom.symbolic import Symbol
+
+_NO_COLUMN = Symbol("no_column", 0, 0)  # in the place of a column's number where there is but one
+
+
+def finishing_body(p: Problem) -> tuple[list[Symbol | None], Body]:
+    """The variables of batch axes, row and column, and the code for one element, in which a load of the product means
+    the value at hand."""
+    _, index = loop_nest(p.c.shape, "o")
+    variables = [x if isinstance(x, Symbol) else None for x in index]
+    if p.epilogue is not None:
+        order = [*range(len(index) - 2), len(index) - 1, len(index) - 2] if p.turned else range(len(index))
+        given = iter(loop.variable for loop in p.epilogue.outer)
+        for axis in order:
+            variables[axis] = None if variables[axis] is None else next(given)
+    recording = Recording()
+    if p.epilogue is None or p.kept:
+        at = flat_index(p.c, tuple(0 if v is None else v for v in variables))
+        recording.store(p.result.buffer, at, recording.load(p.result.buffer, at, p.c_dtype))
+    if p.epilogue is not None:
+        for stage in p.epilogue.stages:
+            replay(stage.body, recording)
+    return variables, recording.body()
+
+
+class Finisher:
+    """Emits the code behind the sums into a function of tasks."""
+
+    def __init__(
+        self,
+        p: Problem,
+        numbers: Numbers,
+        b: FunctionBuilder,
+        ctx: Val,
+        bases: Mapping[str, Val],
+        sizes: Mapping[Symbol, Val],
+    ) -> None:
+        self.p, self.numbers, self.b, self.ctx = p, numbers, b, ctx
+        self.variables, self.body = finishing_body(p)
+        self.places = {name: Place(base, p.table[name]) for name, base in bases.items()}
+        self.indexer = Indexer(b)
+        self.indexer.open(b.fenced())
+        for symbol, value in sizes.items():
+            self.indexer.bind(symbol, value)
+        self.none = Accumulators(b, numbers.emit, (), running=frozenset(), compensated=frozenset(), lanes=1, width=1)
+
+    def finish(
+        self,
+        number: Val,
+        sums: Val,
+        step: Val,
+        rows: tuple[Val, Val],
+        columns: tuple[Val, Val],
+        vectors: int,
+        masked: bool,
+    ) -> None:
+        """Finishes a tile of matrix `number`, whose sums lie at `sums`, `step` from row to row; rows and columns are
+        (first, how many)."""
+        b, lanes = self.b, self.numbers.lanes
+        self._bind_batch(number)
+
+        def row(k: Val) -> None:
+            self._open(self.variables[-2], b.add(rows[0], k))
+            for v in range(vectors):
+                mask = self.numbers.mask(b, columns[1], v * lanes) if masked else None
+                address = self.numbers.at(b, self.p.total, sums, b.add(b.mul(k, step), i64(v * lanes)))
+                value = self.numbers.load(b, self.p.total, address, lanes, mask)
+                self._open(self.variables[-1], b.add(columns[0], i64(v * lanes)))
+                self._element(value, mask)
+                self.indexer.close()
+            self.indexer.close()
+
+        b.for_loop(i64(0), rows[1], row, name="finish", flags="nuw nsw")
+        self.indexer.close()
+
+    def _open(self, variable: Symbol | None, value: Val) -> None:
+        """Opens a level in which the variable has this value."""
+        self.indexer.open(self.b.fenced())  # behind the value: what depends on it alone goes there
+        if variable is not None:
+            self.indexer.bind(variable, value)
+
+    def _bind_batch(self, number: Val) -> None:
+        b = self.b
+        found: list[tuple[Symbol, Val]] = []
+        for size, variable in reversed(list(zip(self.p.c.shape[:-2], self.variables[:-2], strict=True))):
+            if variable is not None:
+                extent = self.indexer.value(size)
+                found.append((variable, b.binary("urem", number, extent)))
+                number = b.udiv(number, extent)
+        self.indexer.open(b.fenced())  # behind the values: what depends on them alone goes there
+        for variable, value in found:
+            self.indexer.bind(variable, value)
+
+    def _element(self, value: Val, mask: Val | None) -> None:
+        """A vector of columns."""
+        b, p = self.b, self.p
+        if p.c_dtype is not p.total:
+            value = self.numbers.emit(b, "cast", [(value,)], [p.total], p.c_dtype, {"dtype": p.c_dtype})[0]
+        leave = b.block("leave")  # for checks, of which there are none
+        self.indexer.open(None)
+        given: dict[int, Given] = {
+            k: ((value,), p.c_dtype)
+            for k, i in enumerate(self.body.instructions)
+            if isinstance(i, Load) and i.buffer == p.result.buffer
+        }
+        column = self.variables[-1]
+        lanes = Lanes(_NO_COLUMN if column is None else column, self.numbers.lanes, mask)
+        emitter = BodyEmitter(
+            b, self.numbers.emit, self.indexer, self.places, self.none, self.ctx, {}, None, leave, given, lanes
+        )
+        emitter.run(self.body)
+        self.indexer.close()

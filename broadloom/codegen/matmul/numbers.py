@@ -1,0 +1,88 @@
+"""The arithmetic of a product: how elements are loaded, multiplied and added.
+
+What goes in: the dtypes of the operands and of the sums. What comes out: vectors of summands. What holds: an element
+that has another dtype than the sums is converted when it is loaded; floats are multiplied and added with one rounding
+where the target can, integers wrap around.
+"""
+
+from __future__ import annotations
+
+from broadloom.codegen.accumulators import Emit
+from broadloom.codegen.lane import has_fma
+from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val, const_float, const_int, i64, vector
+from broadloom.codegen.masks import masked_load, masked_store
+from broadloom.codegen.outline import vector_bits
+from broadloom.codegen.types import memory_type, register_type
+from broadloom.dtypes import DType
+from broadloom.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Sums of `total`, in vectors of as many as a register holds."""
+
+    module: ModuleBuilder
+    emit: Emit
+    total: DType
+
+    @property
+    def lanes(self) -> int:
+        return max(1, vector_bits(self.module.features) // self.total.bits)
+
+    @property
+    def element(self) -> str:
+        return register_type(self.total)[0]
+
+    @property
+    def vector(self) -> str:
+        return vector(self.element, self.lanes)
+
+    def zero(self, type_: str) -> Val:
+        return const_float(type_, 0.0) if self.total.kind == "f" else const_int(type_, 0)
+
+    def load(self, b: FunctionBuilder, dtype: DType, address: Val, lanes: int = 1, mask: Val | None = None) -> Val:
+        """Elements side by side in memory as summands; where the mask is false, anything."""
+        element = memory_type(dtype)
+        if mask is None:
+            found = b.load(vector(element, lanes), address, dtype.itemsize)
+        else:
+            found = masked_load(b, vector(element, lanes), address, dtype.itemsize, mask)
+        return self.summand(b, dtype, found)
+
+    def summand(self, b: FunctionBuilder, dtype: DType, value: Val) -> Val:
+        """A value of `dtype` as a summand."""
+        if dtype is self.total:
+            return value
+        return self.emit(b, "cast", [(value,)], [dtype], self.total, {"dtype": self.total})[0]
+
+    def store(self, b: FunctionBuilder, value: Val, address: Val, mask: Val | None = None) -> None:
+        """Sums, to where sums are kept."""
+        if mask is None:
+            b.store(value, address, self.total.itemsize)
+        else:
+            masked_store(b, value, address, self.total.itemsize, mask)
+
+    def plus(self, b: FunctionBuilder, x: Val, y: Val) -> Val:
+        return b.fadd(x, y) if self.total.kind == "f" else b.add(x, y)
+
+    def multiply_add(self, b: FunctionBuilder, x: Val, y: Val, z: Val) -> Val:
+        """x * y + z"""
+        if self.total.kind != "f":
+            return b.add(b.mul(x, y), z)
+        if has_fma(self.module):
+            return b.intrinsic("fma", x, y, z)
+        return b.fadd(b.fmul(x, y), z)
+
+    def mask(self, b: FunctionBuilder, count: Val, first: int = 0) -> Val:
+        """Which lanes of a vector, that begins at number `first`, are among the first `count`."""
+        if self.lanes == 1:
+            return b.icmp("slt", i64(first), count)
+        numbers = ", ".join(f"i32 {first + k}" for k in range(self.lanes))
+        limit = b.splat(b.trunc(count, "i32"), self.lanes)
+        return b.icmp("slt", Val(vector("i32", self.lanes), f"<{numbers}>"), limit)
+
+    def at(self, b: FunctionBuilder, dtype: DType, base: Val, index: Val | int) -> Val:
+        """The address of element `index` of an array of `dtype`."""
+        if index == 0:
+            return base
+        return b.gep(memory_type(dtype), base, i64(index) if isinstance(index, int) else index)

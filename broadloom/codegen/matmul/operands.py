@@ -1,0 +1,162 @@
+"""A product as the template sees it: its sizes, its operands, what becomes of its sums.
+
+What goes in: an `Extern` of the routine "matmul". What comes out: a `Problem`, in which the columns of the result lie
+side by side: where its rows do, the transpose is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from broadloom.dtypes import BY_NAME, DType
+from broadloom.errors import VerifyError
+from broadloom.fusion.handlers import index_of, instructions_of
+from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Region
+from broadloom.records import dataclass
+from broadloom.symbolic import Expr, Size, Symbol, free_symbols, product
+
+SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """a (batch, m, k) times b (batch, k, n) is c (batch, m, n). `plain`: the sums are stored as they are."""
+
+    left: Region
+    right: Region
+    result: Region
+    a_dtype: DType
+    b_dtype: DType
+    c_dtype: DType
+    total: DType
+    epilogue: Kernel | None
+    kept: bool  # whether the product itself is stored, where there is an epilogue
+    turned: bool  # whether the last two axes of the step are exchanged here
+    site: int
+    buffers: tuple[str, ...]
+    words: tuple[Size, ...]
+    table: Mapping[str, Buffer]
+
+    @property
+    def a(self) -> Layout:
+        return self.left.layout
+
+    @property
+    def b(self) -> Layout:
+        return self.right.layout
+
+    @property
+    def c(self) -> Layout:
+        return self.result.layout
+
+    @property
+    def m(self) -> Size:
+        return self.c.shape[-2]
+
+    @property
+    def n(self) -> Size:
+        return self.c.shape[-1]
+
+    @property
+    def k(self) -> Size:
+        return self.a.shape[-1]
+
+    @property
+    def count(self) -> Size:
+        return product(self.c.shape[:-2])
+
+    @property
+    def thin(self) -> str:
+        """For products of one row: "across" if columns of b lie side by side, "along" if the elements of each do."""
+        if self.m != 1 or self.n == 1:
+            return ""
+        if self.b.strides[-1] == 1:
+            return "across"
+        return "along" if self.b.strides[-2] == 1 and (self.a.strides[-1] == 1 or self.k == 1) else ""
+
+    @property
+    def plain(self) -> bool:
+        return self.epilogue is None and self.c_dtype is self.total
+
+    def role(self, role: str) -> tuple[Region, DType]:
+        """Region and dtype of "a", "b" or "c"."""
+        found = {"a": (self.left, self.a_dtype), "b": (self.right, self.b_dtype), "c": (self.result, self.c_dtype)}
+        return found[role]
+
+    def cost(self, lanes: int) -> float | None:
+        """Cost units of all, if the sizes are known."""
+        work = product((self.count, self.m, self.n, self.k))
+        return work / (SUMS_PER_UNIT * lanes) if isinstance(work, int) else None
+
+    @property
+    def text(self) -> str:
+        """All that decides the code."""
+        dtypes = f"{self.a_dtype} {self.b_dtype} {self.c_dtype} {self.total}"
+        layouts = " ".join(str(x.layout) for x in (self.left, self.right, self.result))
+        names = " ".join(
+            f"{n}:{self.table[n].kind}:{self.table[n].aligned}:{self.table[n].dtype}" for n in self.buffers
+        )
+        return f"{layouts} {dtypes} {self.epilogue} {self.kept} {self.turned} {self.site} {names}"
+
+
+def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
+    """The product of a step."""
+    (left, right), (result,), attrs = step.operands, step.results, dict(step.attrs)
+    turned = result.layout.strides[-1] != 1 or (result.layout.shape[-1] == 1 and result.layout.strides[-2] == 1)
+    if turned:
+        left, right, result = _turned(right), _turned(left), _turned(result)
+    if not (result.layout.strides[-1] == 1):
+        raise VerifyError("neither rows nor columns of a product lie side by side", got=step.results[0].layout)
+    total = BY_NAME[str(attrs["total"])]
+    names = dict.fromkeys((left.buffer, right.buffer, result.buffer))
+    sizes: list[Size] = []
+    for region in (left, right, result):
+        sizes += [*region.layout.shape, *region.layout.strides, region.layout.offset]
+    sizes.append(product(result.layout.shape[:-2]))
+    if step.epilogue is not None:
+        used, symbols = _needs(step.epilogue)
+        names.update(dict.fromkeys(used))
+        sizes += symbols
+    words = tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr)))
+    site = attrs["memory"]
+    if not isinstance(site, int):
+        raise VerifyError("a product has no site for a lack of memory", got=step.name)
+    return Problem(
+        left=left,
+        right=right,
+        result=result,
+        a_dtype=buffers[left.buffer].dtype,
+        b_dtype=buffers[right.buffer].dtype,
+        c_dtype=buffers[result.buffer].dtype,
+        total=total,
+        epilogue=step.epilogue,
+        kept=bool(attrs.get("kept")),
+        turned=turned,
+        site=site,
+        buffers=tuple(names),
+        words=words,
+        table=buffers,
+    )
+
+
+def _turned(region: Region) -> Region:
+    layout = region.layout
+    shape = (*layout.shape[:-2], layout.shape[-1], layout.shape[-2])
+    strides = (*layout.strides[:-2], layout.strides[-1], layout.strides[-2])
+    return replace(region, layout=Layout(shape, strides, layout.offset))
+
+
+def _needs(epilogue: Kernel) -> tuple[list[str], list[Symbol]]:
+    """Buffers and size symbols of an epilogue."""
+    local = {loop.variable for loop in epilogue.outer}
+    names: dict[str, None] = {}
+    symbols: dict[Symbol, None] = {}
+    for stage in epilogue.stages:
+        for instruction in instructions_of(stage.body):
+            buffer, index = getattr(instruction, "buffer", None), index_of(instruction)
+            if buffer is not None:
+                names.setdefault(buffer)
+            if index is not None and not isinstance(index, int):
+                symbols.update(dict.fromkeys(s for s in free_symbols(index) if s not in local))
+    return list(names), sorted(symbols, key=lambda s: s.sort_key)

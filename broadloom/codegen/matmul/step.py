@@ -1,0 +1,501 @@
+"""The code of one product: which parts of it are tasks, and what is packed before they run.
+
+What goes in: an `Extern` of the routine "matmul" (a of (batch, m, k), b of (batch, k, n), in any strides), the buffers,
+facts of the machine. What comes out: a function `void (ptr ctx, ptr args)` that runs the step, and what its
+argument block holds: addresses of buffers, then values of `words`, then slots of its own.
+
+A task is some rows by some columns of one product of the batch. Where operands are read as they lie, all tasks are one
+parallel loop. Where the right one is packed, the columns are done in strips that fit a share of the last cache: one
+parallel loop packs the strip, the next runs its tasks.
+
+What holds: the tasks, and so the bits, are the same for any number of threads; the sums of an element are added in the
+order that `tile` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from broadloom.codegen import abi
+from broadloom.codegen.accumulators import Emit
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, i1, i32, i64
+from broadloom.codegen.matmul.blocks import (
+    CACHED_SHARE,
+    TASK_COLUMNS,
+    TASK_ROWS,
+    Machine,
+    packs,
+    tile_shape,
+)
+from broadloom.codegen.matmul.finish import Finisher
+from broadloom.codegen.matmul.numbers import Numbers
+from broadloom.codegen.matmul.operands import SUMS_PER_UNIT, Problem, problem_of
+from broadloom.codegen.matmul.packing import block_function, panel_function
+from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, thin_function
+from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
+from broadloom.codegen.outline import vector_bits
+from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST
+from broadloom.fusion.ir import Buffer, Extern
+from broadloom.platform import Caches
+from broadloom.records import dataclass
+from broadloom.symbolic import Size, Symbol
+
+_KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
+PACKED, BATCH, STRIP, NEXT, SCRATCH, SLOTS = range(6)  # slots behind the words
+THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
+DEPTH_PIECE = 256  # rows of a strip that are packed at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A step's function and its argument block: buffers, words, and as many slots of its own."""
+
+    function: Function
+    buffers: tuple[str, ...]
+    words: tuple[Size, ...]
+    slots: int
+
+
+def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], caches: Caches, emit: Emit) -> Launch:
+    """The function of a step."""
+    template = _Template(module, problem_of(step, buffers), caches, emit)
+    return Launch(template.function, template.buffers, template.words, SLOTS)
+
+
+def machine_of(module: ModuleBuilder, lanes: int, caches: Caches) -> Machine:
+    """What is known of the machine that a module is for."""
+    many = "avx512vl" in module.features or module.triple.startswith(("aarch64", "arm64"))
+    return Machine(lanes, 32 if many else 16, caches)
+
+
+class _Template:
+    """Builds the functions of a product."""
+
+    def __init__(self, module: ModuleBuilder, problem: Problem, caches: Caches, emit: Emit) -> None:
+        self.module, self.p, self.caches = module, problem, caches
+        self.numbers = Numbers(module, emit, problem.total)
+        self.machine = machine_of(module, self.numbers.lanes, caches)
+        self.shape = tile_shape(self.machine, problem.m, problem.n, problem.k)
+        self.width = self.shape.vectors * self.numbers.lanes
+        self.itemsize = problem.total.itemsize
+        self.buffers, self.words = problem.buffers, problem.words
+        self.places = {s: len(self.buffers) + k for k, s in enumerate(self.words)}
+        self.first_slot = len(self.buffers) + len(self.words)
+        self._choose()
+        told = f"{problem.text}; {self.caches}; {vector_bits(module.features)}"
+        self.name = f"bl_matmul.{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
+        params = [Param("ptr", "ctx"), Param("ptr", "args")]
+        self.function: Function = module.helper(self.name, "void", params, self._host, "noinline nounwind")
+
+    # -- choices --
+
+    def _choose(self) -> None:
+        p = self.p
+        self.depth = max(SUM_BLOCK, self.caches.second // (2 * TASK_ROWS * self.itemsize) // SUM_BLOCK * SUM_BLOCK)
+        self.task_rows = max(1, TASK_ROWS // self.shape.rows) * self.shape.rows
+        self.task_columns = max(1, TASK_COLUMNS // self.width) * self.width
+        if p.thin:
+            self.task_columns = ACROSS_COLUMNS if p.thin == "across" else ALONG_COLUMNS
+        self.packed_right = not p.thin and packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)[0]
+        dense = p.a.strides[-1] == 1 and p.a_dtype is p.total
+        self.packed_left = self.packed_right and not dense
+        self.deep = self.packed_right and not (isinstance(p.k, int) and p.k <= self.depth)
+        self.scratch_left = self.task_rows * (self.depth + 16) * self.itemsize if self.packed_left else 0
+        self.scratch_sums = self.task_rows * self.task_columns * self.itemsize if self.deep and not p.plain else 0
+        self.scratch = self.scratch_left + self.scratch_sums
+        cost = p.cost(self.numbers.lanes)
+        if p.thin and cost is not None:
+            cost *= SUMS_PER_UNIT * self.numbers.lanes / THIN_PER_UNIT
+        self.single = not self.packed_right and cost is not None and cost <= PARALLEL_COST
+        self.shared_right = all(s == 0 or n == 1 for n, s in zip(p.b.shape[:-2], p.b.strides[:-2], strict=True))
+
+    # -- values --
+
+    def value(self, b: FunctionBuilder, args: Val, size: Size) -> Val:
+        """A size, in a function that has the argument block."""
+        if isinstance(size, int):
+            return i64(size)
+        return b.load("i64", b.gep("i64", args, i64(self.places[size])))
+
+    def slot(self, b: FunctionBuilder, args: Val, number: int) -> Val:
+        return b.gep("i64", args, i64(self.first_slot + number))
+
+    def base(self, b: FunctionBuilder, args: Val, buffer: str) -> Val:
+        return b.load("ptr", b.gep("i64", args, i64(self.buffers.index(buffer))))
+
+    # -- the function of the step --
+
+    def _host(self, b: FunctionBuilder) -> None:
+        ctx, args = b.params
+        value = partial(self.value, b, args)
+        m, n, k = map(value, (self.p.m, self.p.n, self.p.k))
+        batch = value(self.p.count)
+        tasks = _Function(self, "tasks", self._tasks).function
+        row_blocks = b.udiv(b.add(m, i64(self.task_rows - 1)), i64(self.task_rows))
+        if not self.packed_right:
+            column_blocks = b.udiv(b.add(n, i64(self.task_columns - 1)), i64(self.task_columns))
+            count = b.mul(b.mul(batch, row_blocks), column_blocks)
+            if self.single:
+                b.call(tasks, ctx, args, i64(0), count)
+            else:
+                self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
+            b.ret()
+            return
+        strip = self._strip(b, k, n)
+        size = b.mul(b.mul(k, strip), i64(self.itemsize))
+        size = b.and_(b.add(size, i64(127)), i64(-64))
+        threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
+        total = b.add(size, b.mul(threads, i64(self.scratch))) if self.scratch else size
+        memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, total)
+
+        def none() -> None:
+            abi.fail(b, ctx, i32(self.p.site), i64(0), total, i64(0))
+            b.ret()
+
+        b.if_then(b.icmp("eq", memory, NULL), none)
+        b.store(memory, self.slot(b, args, PACKED))
+        b.store(b.gep("i8", memory, size), self.slot(b, args, SCRATCH))
+        pack = _Function(self, "pack", self._pack).function
+        pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
+
+        def one(number: Val) -> None:
+            b.store(number, self.slot(b, args, BATCH))
+
+            def strip_at(first: Val) -> None:
+                b.store(first, self.slot(b, args, STRIP))
+                columns = b.intrinsic("smin", strip, b.sub(n, first))
+                panels = b.udiv(b.add(columns, i64(self.width - 1)), i64(self.width))
+                self._parallel(b, pack, b.mul(panels, pieces), int(0.4 * self.width * DEPTH_PIECE))
+                blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
+                count = b.mul(row_blocks, blocks)
+                if self.shared_right:
+                    count = b.mul(count, batch)
+                self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
+
+            b.for_loop(i64(0), n, strip_at, step=strip, name="strip")
+
+        b.for_loop(i64(0), i64(1) if self.shared_right else batch, one, name="batch")
+        b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_FREE)), "void", ctx, memory, total)
+        b.ret()
+
+    def _strip(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
+        """How many columns are packed at a time: what fits the cache, in whole tasks."""
+        room = i64(self.caches.last // CACHED_SHARE // self.itemsize)
+        fits = b.udiv(room, b.intrinsic("smax", k, i64(1)))
+        fits = b.mul(b.udiv(fits, i64(self.task_columns)), i64(self.task_columns))
+        padded = b.mul(b.udiv(b.add(n, i64(self.width - 1)), i64(self.width)), i64(self.width))
+        return b.intrinsic(
+            "smin", b.intrinsic("smax", fits, i64(self.task_columns)), b.intrinsic("smax", padded, i64(1))
+        )
+
+    def _task_cost(self, b: FunctionBuilder, m: Val, n: Val, k: Val) -> Val:
+        """Cost units of one task, about."""
+        rows, columns = b.intrinsic("smin", m, i64(self.task_rows)), b.intrinsic("smin", n, i64(self.task_columns))
+        per_unit = THIN_PER_UNIT if self.p.thin else SUMS_PER_UNIT * self.numbers.lanes
+        return b.udiv(b.mul(b.mul(rows, columns), k), i64(per_unit))
+
+    def _share_out(self, b: FunctionBuilder, tasks: Function, count: Val, cost: Val) -> None:
+        """Runs tasks, which workers take one by one: as many workers as there are threads, or one."""
+        ctx, args = b.params[:2]
+        b.store(i64(0), self.slot(b, args, NEXT))
+        threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
+        worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
+        workers = b.select(worth, b.intrinsic("smin", threads, count), b.intrinsic("smin", i64(1), count))
+        run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
+        b.call_pointer(run, "i32", ctx, tasks.pointer, args, workers, i64(1))
+
+    def _parallel(self, b: FunctionBuilder, kernel: Function, count: Val, cost: int) -> None:
+        """Runs points of these cost units each, on several threads where that pays."""
+        ctx, args = b.params[:2]
+        grain = i64(max(1, int(CHUNK_COST) // cost))
+        run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
+        b.call_pointer(run, "i32", ctx, kernel.pointer, args, count, grain)
+
+    # -- packing --
+
+    def _pack(self, b: FunctionBuilder) -> None:
+        """The pieces [begin, end) of the strip."""
+        _, args, begin, end = b.params
+        value, p = partial(self.value, b, args), self.p
+        n, k = value(p.n), value(p.k)
+        row_step, column_step = map(value, p.b.strides[-2:])
+        along = "columns" if p.b.strides[-1] == 1 else "rows" if p.b.strides[-2] == 1 else ""
+        copy = panel_function(self.numbers, p.b_dtype, self.shape.vectors, along)
+        strip = b.load("i64", self.slot(b, args, STRIP))
+        packed = b.load("ptr", self.slot(b, args, PACKED))
+        source = self._matrix(b, args, "b", b.load("i64", self.slot(b, args, BATCH)))
+        pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
+
+        def piece(number: Val) -> None:
+            panel = b.mul(b.udiv(number, pieces), i64(self.width))
+            first = b.mul(b.binary("urem", number, pieces), i64(DEPTH_PIECE))
+            column = b.add(strip, panel)
+            at = b.add(b.mul(first, row_step), b.mul(column, column_step))
+            to = b.add(b.mul(panel, k), b.mul(first, i64(self.width)))
+            b.call(
+                copy,
+                self.numbers.at(b, p.b_dtype, source, at),
+                row_step,
+                column_step,
+                b.intrinsic("smin", b.sub(k, first), i64(DEPTH_PIECE)),
+                b.sub(n, column),
+                self.numbers.at(b, p.total, packed, to),
+            )
+
+        b.for_loop(begin, end, piece, name="piece", flags="nuw nsw")
+
+    def _matrix(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
+        """The address of matrix `number` of the batch."""
+        region, dtype = self.p.role(role)
+        layout = region.layout
+        at = self.value(b, args, layout.offset)
+        for size, stride in reversed(list(zip(layout.shape[:-2], layout.strides[:-2], strict=True))):
+            if size == 1:
+                continue
+            extent = self.value(b, args, size)
+            at = b.add(at, b.mul(b.binary("urem", number, extent), self.value(b, args, stride)))
+            number = b.udiv(number, extent)
+        return self.numbers.at(b, dtype, self.base(b, args, region.buffer), at)
+
+    # -- tasks --
+
+    def _tasks(self, b: FunctionBuilder) -> None:
+        """The tasks [begin, end); or, where there may be threads, those that the workers [begin, end) get hold of."""
+        _, args, begin, end = b.params
+        task = _Task(self, b, args)
+        if self.single:
+            b.for_loop(begin, end, lambda number: task.run(number, NULL), name="task", flags="nuw nsw")
+            return
+        count = task.count()
+        following = self.slot(b, args, NEXT)
+
+        def worker(number: Val) -> None:
+            memory = NULL
+            if self.scratch:
+                memory = b.gep("i8", b.load("ptr", self.slot(b, args, SCRATCH)), b.mul(number, i64(self.scratch)))
+            head, inside, out = b.block("take"), b.block("taken"), b.block("none")
+            b.br(head)
+            b.at(head)
+            taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 1 monotonic")
+            b.cond_br(b.icmp("slt", taken, count), inside, out)
+            b.at(inside)
+            task.run(taken, memory)
+            b.br(head)
+            b.at(out)
+
+        b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
+
+
+class _Function:
+    """A kernel of the template."""
+
+    def __init__(self, template: _Template, name: str, build: Callable[[FunctionBuilder], None]) -> None:
+        def whole(b: FunctionBuilder) -> None:
+            build(b)
+            b.ret(i32(0))
+
+        self.function = template.module.helper(f"{template.name}.{name}", "i32", _KERNEL, whole, "noinline nounwind")
+
+
+class _Task:
+    """Emits what a task does."""
+
+    def __init__(self, template: _Template, b: FunctionBuilder, args: Val) -> None:
+        self.t, self.p, self.b, self.args = template, template.p, b, args
+        self.numbers, self.shape = template.numbers, template.shape
+        value = partial(template.value, b, args)
+        self.m, self.n, self.k = (value(x) for x in (self.p.m, self.p.n, self.p.k))
+        self.a_row, self.a_step = map(value, self.p.a.strides[-2:])
+        self.row_blocks = self._blocks(self.m, template.task_rows)
+        if template.packed_right:
+            self.strip = b.load("i64", template.slot(b, args, STRIP))
+            self.batch = b.load("i64", template.slot(b, args, BATCH))
+            self.packed = b.load("ptr", template.slot(b, args, PACKED))
+            self.width = b.intrinsic("smin", template._strip(b, self.k, self.n), b.sub(self.n, self.strip))
+        else:
+            self.strip, self.width = i64(0), self.n
+        self.column_blocks = self._blocks(self.width, template.task_columns)
+        if not self.p.plain:
+            room = template.task_columns if self.p.thin else self.shape.rows * template.width
+            self.tile = b.alloca(self.numbers.element, room, 64)
+            bases = {name: template.base(b, args, name) for name in self.p.buffers}
+            sizes = {w: value(w) for w in self.p.words if isinstance(w, Symbol)}
+            self.finisher = Finisher(self.p, self.numbers, b, b.params[0], bases, sizes)
+
+    def _blocks(self, size: Val, block: int) -> Val:
+        return self.b.udiv(self.b.add(size, i64(block - 1)), i64(block))
+
+    def count(self) -> Val:
+        count = self.b.mul(self.row_blocks, self.column_blocks)
+        whole = self.t.shared_right or not self.t.packed_right
+        return self.b.mul(count, self.t.value(self.b, self.args, self.p.count)) if whole else count
+
+    def run(self, number: Val, scratch: Val) -> None:
+        """One task: columns first, so that neighbours share rows."""
+        b, t = self.b, self.t
+        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
+        row_block, batch = b.binary("urem", rest, self.row_blocks), b.udiv(rest, self.row_blocks)
+        if t.packed_right and not t.shared_right:
+            batch = self.batch
+        top, left = b.mul(row_block, i64(t.task_rows)), b.mul(column_block, i64(t.task_columns))
+        bottom = b.intrinsic("smin", b.add(top, i64(t.task_rows)), self.m)
+        right = b.intrinsic("smin", b.add(left, i64(t.task_columns)), self.width)
+        self.scratch, self.top, self.left, self.number = scratch, top, left, batch
+        self.a = t._matrix(b, self.args, "a", batch)
+        self.c = t._matrix(b, self.args, "c", batch) if self.p.plain else NULL
+        self.right = self.packed if t.packed_right else t._matrix(b, self.args, "b", batch)
+        if self.p.thin:
+            self._thin(left, right)
+            return
+        if not t.deep:
+            self._piece(i64(0), self.k, (top, bottom, left, right), i1(True), i1(True))
+            return
+
+        def piece(first: Val) -> None:
+            count = b.intrinsic("smin", b.sub(self.k, first), i64(t.depth))
+            last = b.icmp("sge", b.add(first, i64(t.depth)), self.k)
+            self._piece(first, count, (top, bottom, left, right), b.icmp("eq", first, i64(0)), last)
+
+        b.for_loop(i64(0), b.intrinsic("smax", self.k, i64(1)), piece, step=t.depth, name="depth")
+
+    def _thin(self, left: Val, right: Val) -> None:
+        """The columns of a task, of a product of one row."""
+        b, p, columns = self.b, self.p, self.b.sub(right, left)
+        along = p.thin == "along"
+        b_row, b_column = (self.t.value(b, self.args, s) for s in p.b.strides[-2:])
+        out = self.numbers.at(b, p.total, self.c, left) if p.plain else self.tile
+        start = self.numbers.at(b, p.b_dtype, self.right, b.mul(left, b_column))
+        step = b_column if along else b_row
+        function = thin_function(self.numbers, p.a_dtype, p.b_dtype, along)
+        b.call(function, self.a, self.a_step, start, step, self.k, columns, out)
+        if p.plain:
+            return
+
+        def part(first: Val) -> None:
+            count = b.intrinsic("smin", b.sub(columns, first), i64(self.numbers.lanes))
+            sums = self.numbers.at(b, p.total, out, first)
+            place = (b.add(left, first), count)
+            self.finisher.finish(self.number, sums, i64(0), (i64(0), i64(1)), place, 1, True)
+
+        b.for_loop(i64(0), columns, part, step=self.numbers.lanes, name="part", flags="nuw nsw")
+
+    def _piece(self, first: Val, count: Val, box: tuple[Val, Val, Val, Val], fresh: Val, last: Val) -> None:
+        """`count` steps of the summation, for all tiles of a task."""
+        b, t, p = self.b, self.t, self.p
+        top, bottom, left, right = box
+        a_row, a_step = self.a_row, self.a_step
+        start = self.numbers.at(b, p.a_dtype, self.a, b.add(b.mul(top, a_row), b.mul(first, a_step)))
+        a_dtype = p.a_dtype
+        if t.packed_left:
+            rows, block = b.sub(bottom, top), block_function(self.numbers, p.a_dtype)
+            if p.a.strides[-2] == 1:
+                b.call(block, start, a_step, a_row, count, rows, self.scratch, i64(t.task_rows))
+                a_row, a_step = i64(1), i64(t.task_rows)
+            else:
+                b.call(block, start, a_row, a_step, rows, count, self.scratch, i64(t.depth + 16))
+                a_row, a_step = i64(t.depth + 16), i64(1)
+            start, a_dtype = self.scratch, p.total
+
+        def panel(column: Val) -> None:
+            columns = b.sub(right, column)
+            if t.packed_right:
+                at, b_step = b.add(b.mul(column, self.k), b.mul(first, i64(t.width))), i64(t.width)
+            else:
+                b_step = t.value(b, self.args, p.b.strides[-2])
+                at = b.add(b.mul(column, t.value(b, self.args, p.b.strides[-1])), b.mul(first, b_step))
+            b_dtype = p.total if t.packed_right else p.b_dtype
+            panel_at = self.numbers.at(b, b_dtype, self.right, at)
+
+            def rows_of(vectors: int, masked: bool) -> None:
+                def tile(row: Val, height: int, guarded: bool) -> None:
+                    spec = Tile(a_dtype, b_dtype, height, vectors, masked, guarded, self._is_long(), t.deep)
+                    at = self.numbers.at(b, a_dtype, start, b.mul(b.sub(row, top), a_row))
+                    out, out_row = self._out(row, column)
+                    rows = b.intrinsic("smin", b.sub(bottom, row), i64(height)) if guarded else i64(height)
+                    if guarded or not p.plain:
+                        columns_there = b.intrinsic("smin", columns, i64(vectors * self.numbers.lanes))
+                    else:
+                        columns_there = columns
+                    b.call(
+                        tile_function(self.numbers, spec),
+                        *(at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh),
+                    )
+                    if not p.plain:
+                        self._finish(last, out, out_row, (row, rows), (column, columns_there), vectors, masked)
+
+                self._rows(top, bottom, tile)
+
+            self._columns(columns, rows_of)
+
+        b.for_loop(left, right, panel, step=t.width, name="panel", flags="nuw nsw")
+
+    def _is_long(self) -> bool:
+        return not (isinstance(self.p.k, int) and self.p.k <= SUM_BLOCK)
+
+    def _out(self, row: Val, column: Val) -> tuple[Val, Val]:
+        """Where the sums of a tile are kept: in the result, in scratch while the summation goes on, or on the stack."""
+        b, t = self.b, self.t
+        if self.p.plain:
+            step = t.value(b, self.args, self.p.c.strides[-2])
+            at = b.add(b.mul(row, step), b.add(column, self.strip))
+            return self.numbers.at(b, self.p.total, self.c, at), step
+        if t.deep:
+            step = i64(t.task_columns)
+            at = b.add(b.mul(b.sub(row, self.top), step), b.sub(column, self.left))
+            return self.numbers.at(b, self.p.total, b.gep("i8", self.scratch, i64(t.scratch_left)), at), step
+        return self.tile, i64(t.width)
+
+    def _finish(
+        self,
+        last: Val,
+        out: Val,
+        out_row: Val,
+        rows: tuple[Val, Val],
+        columns: tuple[Val, Val],
+        vectors: int,
+        masked: bool,
+    ) -> None:
+        b = self.b
+
+        def finish() -> None:
+            first = b.add(columns[0], self.strip)
+            self.finisher.finish(self.number, out, out_row, rows, (first, columns[1]), vectors, masked)
+
+        if last.text == "true":
+            finish()
+        else:
+            b.if_then(last, finish)
+
+    def _rows(self, top: Val, bottom: Val, tile: Callable[[Val, int, bool], None]) -> None:
+        """Runs `tile(row, height, guarded)` down a panel; a last tile of another height has code of its own where that
+        height is known."""
+        b, shape, m = self.b, self.shape, self.p.m
+        if shape.last_rows <= 0:
+            guarded = shape.last_rows < 0
+            b.for_loop(top, bottom, lambda row: tile(row, shape.rows, guarded), step=shape.rows, name="tile")
+            return
+        if isinstance(m, int) and m >= shape.rows:
+            whole = b.sub(bottom, i64(shape.rows - 1))
+            b.for_loop(top, whole, lambda row: tile(row, shape.rows, False), step=shape.rows, name="tile")
+        assert isinstance(m, int)
+        first = i64(m - shape.last_rows)
+        b.if_then(b.icmp("eq", bottom, i64(m)), lambda: tile(first, shape.last_rows, False))
+
+    def _columns(self, columns: Val, rows_of: Callable[[int, bool], None]) -> None:
+        """Runs `rows_of(vectors, masked)` for a panel."""
+        b, shape, n, lanes = self.b, self.shape, self.p.n, self.numbers.lanes
+        if shape.last_vectors == 0:
+            rows_of(shape.vectors, False)
+            return
+        edge = shape.last_vectors if shape.last_vectors > 0 else shape.vectors
+        masked = not (isinstance(n, int) and n % lanes == 0)
+        if isinstance(n, int) and n < self.t.width:
+            rows_of(edge, masked)
+            return
+        b.if_then(
+            b.icmp("sge", columns, i64(self.t.width)),
+            lambda: rows_of(shape.vectors, False),
+            lambda: rows_of(edge, masked),
+        )

@@ -1,0 +1,107 @@
+"""How a product of matrices is computed: by which code, and why.
+
+What goes in: dtypes, sizes as far as they are known, the machine's family. What comes out: `Loops` (a nest like any
+other, with which everything around fuses), `Template` (`codegen.matmul`) or `Blas`, with the reason. Many small
+products beside each other are chosen by `passes.small_matrices`, among those that would be loops.
+
+What holds: the choice is a pure function of these facts; where BLAS is faster, the committed table says so.
+"""
+
+from __future__ import annotations
+
+from broadloom import dtypes
+from broadloom.dtypes import DType
+from broadloom.records import dataclass
+from broadloom.symbolic import Size, product
+
+SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which the loops are as fast
+SMALL_MATRIX = 64 * 64  # elements of a matrix below which its product with a vector is left to the loops
+
+# Where BLAS is faster than the template, by dtype and class ("matrices", "row": a matrix and a vector), with the family
+# of machines it was measured on, or "" for all: there the template has no code of its own.
+BLAS_FASTER: dict[tuple[str, str, str], str] = {
+    ("complex64", "matrices", ""): "complex numbers have no tiles",
+    ("complex128", "matrices", ""): "complex numbers have no tiles",
+}
+SUMS = {
+    **dict.fromkeys((dtypes.float16, dtypes.bfloat16, dtypes.float32), dtypes.float32),
+    dtypes.float64: dtypes.float64,
+    **dict.fromkeys((dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16, dtypes.int32), dtypes.int32),
+    dtypes.uint32: dtypes.uint32,
+    dtypes.int64: dtypes.int64,
+    dtypes.uint64: dtypes.uint64,
+}  # of which dtype the sums are: integers of fewer bits wrap around in the end
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """A loop nest with a reduction."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"loops: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Tiles of registers, in blocks of the caches."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"tiles: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """A call of the library."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"BLAS: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """x[batch, m?, n] times y[batch, n, p?]: `rows` and `columns` tell whether m and p are there."""
+
+    rows: bool
+    columns: bool
+
+    @property
+    def shape_class(self) -> str:
+        """The class in the table."""
+        return "matrices" if self.rows and self.columns else "row" if self.rows or self.columns else "number"
+
+
+def choose(
+    dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size], *, deterministic: bool, family: str = ""
+) -> Loops | Template | Blas:
+    """The choice for a product with the sizes m, n, p.
+
+    >>> both = Contraction(True, True)
+    >>> print(choose(dtypes.float32, both, (512, 512, 512), deterministic=False))
+    tiles: 134217728 multiplications of float32
+    >>> print(choose(dtypes.float32, both, (8, 8, 8), deterministic=False))
+    loops: only 512 multiplications
+    >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=False))
+    BLAS: complex numbers have no tiles
+    >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=True))
+    loops: complex64 has no tiles, and BLAS is not deterministic
+    """
+    work = product(extents)
+    if kind.shape_class == "number":
+        return Loops("a sum of products is a reduction like any other")
+    least = SMALL_PRODUCT if kind.shape_class == "matrices" else SMALL_MATRIX
+    if isinstance(work, int) and work < least:
+        return Loops(f"only {work} multiplications")
+    for machines in (family, ""):
+        found = BLAS_FASTER.get((dtype.name, kind.shape_class, machines))
+        if found is not None and not deterministic:
+            return Blas(found)
+    if dtype not in SUMS:
+        why = ", and BLAS is not deterministic" if deterministic and dtype.kind == "c" else ""
+        return Loops(f"{dtype} has no tiles{why}")
+    return Template(f"{work if isinstance(work, int) else 'any number of'} multiplications of {dtype}")

@@ -1,0 +1,167 @@
+"""Products of matrices by the template: every edge, dtype, layout and number of threads, and what the report says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import broadloom as bl
+from broadloom.codegen.matmul.blocks import Machine, packs, tile_shape
+from broadloom.codegen.matmul.tile import SUM_BLOCK
+from broadloom.dtypes import bfloat16
+from broadloom.fusion.ir import Layout
+from broadloom.platform import Caches
+
+Array = np.ndarray[Any, Any]
+FLOATS = [np.float32, np.float64]
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
+
+def product(x: Array, y: Array) -> Array:
+    return np.asarray(x @ y)
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu":
+        info = np.iinfo(wanted)
+        return rng.integers(info.min, info.max, shape, dtype=wanted, endpoint=True)
+    return rng.normal(size=shape).astype(wanted)
+
+
+def assert_near(got: Array, x: Array, y: Array) -> None:
+    """Within the bound of a sum of products, and one rounding to the result's dtype."""
+    want = x.astype(np.float64) @ y.astype(np.float64)
+    size = np.abs(x).astype(np.float64) @ np.abs(y).astype(np.float64)
+    sums = 2.0**-24 if got.dtype.itemsize < 8 else 2.0**-53
+    least = 2.0**-9 if got.dtype == bfloat16.numpy else float(np.finfo(got.dtype).eps) / 2
+    assert got.shape == want.shape
+    assert (np.abs(got.astype(np.float64) - want) <= x.shape[-1] * sums * size + least * np.abs(want) + 1e-300).all()
+
+
+def compiled(function: Any = product, threads: int = 2, **named: Any) -> Any:
+    return bl.compile(function, fullgraph=True, options={"num_threads": threads}, **named)
+
+
+SHAPES = [(33, 70, 29), (64, 64, 64), (100, 513, 48), (47, 1100, 49), (300, 40, 300), (9, 4100, 17), (2, 300, 700)]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_edge_in_every_layout(shape: tuple[int, int, int], dtype: Any, rng: np.random.Generator) -> None:
+    m, k, n = shape
+    for orders in ("CC", "CF", "FC", "FF"):
+        x, y = (np.asarray(draw(rng, s, dtype), order=o) for s, o in zip([(m, k), (k, n)], orders, strict=True))
+        f = compiled(dynamic=False)
+        assert_near(f(x, y), x, y)
+        assert [r.kind for r in f.report().kernels] == ["matmul"]
+
+
+def test_sizes_of_the_call(rng: np.random.Generator) -> None:
+    f = compiled(dynamic=True)
+    for _ in range(40):
+        m, k, n = (int(rng.choice([0, 2, 5, 8, 9, 16, 17, 31, 48, 49, 100, 130, 513])) for _ in range(3))
+        x, y = draw(rng, (m, k), np.float32), draw(rng, (k, n), np.float32)
+        assert_near(f(x, y), x, y)
+    assert len(f.report().compiles) <= 3
+
+
+@pytest.mark.parametrize("shape", [(130, 1500, 120), (70, 90, 80), (1, 700, 3000), (3000, 700, 1)], ids=str)
+def test_the_same_bits_for_any_number_of_threads(shape: tuple[int, int, int], rng: np.random.Generator) -> None:
+    m, k, n = shape
+    x, y = draw(rng, (m, k), np.float32), draw(rng, (k, n), np.float32)
+    alone, *others = (compiled(threads=t)(x, y).tobytes() for t in (1, 2, 3, 4))
+    assert all(other == alone for other in others)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap_around(dtype: Any, rng: np.random.Generator) -> None:
+    for left, right in [((60, 70), (70, 33)), ((70, 80), (80, 97)), ((300, 90), (90,)), ((90,), (90, 300))]:
+        x, y = draw(rng, left, dtype), draw(rng, right, dtype)
+        f = compiled()
+        np.testing.assert_array_equal(f(x, y), x @ y)
+        assert [r.kind for r in f.report().kernels] == ["matmul"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16.numpy])
+def test_halves_are_summed_in_single_precision(dtype: Any, rng: np.random.Generator) -> None:
+    for left, right in [((60, 700), (700, 33)), ((200, 80), (80,)), ((80,), (80, 200))]:
+        x, y = draw(rng, left, dtype), draw(rng, right, dtype)
+        assert_near(np.asarray(compiled()(x, y)), x, y)
+
+
+def test_a_conversion_is_part_of_the_product(rng: np.random.Generator) -> None:
+    x, y = draw(rng, (70, 80), np.int8), draw(rng, (80, 90), np.int8)
+    f = compiled(lambda x, y: x.astype(np.int32) @ y.astype(np.int32))
+    np.testing.assert_array_equal(f(x, y), x.astype(np.int32) @ y.astype(np.int32))
+    assert [r.kind for r in f.report().kernels] == ["matmul"]
+    g = compiled(lambda x, y: x.astype(np.float32) @ y)
+    np.testing.assert_array_equal(g(x, y.astype(np.float32)), x.astype(np.float32) @ y.astype(np.float32))
+
+
+def test_stacks_and_one_matrix_for_all(rng: np.random.Generator) -> None:
+    pairs = [
+        ((3, 4, 70, 80), (80, 90)),
+        ((5, 40, 50), (5, 50, 60)),
+        ((4, 1, 90, 300), (3, 300, 41)),
+        ((2, 600, 5), (5, 600)),
+    ]
+    for left, right in pairs:
+        for dynamic in (False, True):
+            x, y = draw(rng, left, np.float64), draw(rng, right, np.float64)
+            assert_near(compiled(dynamic=dynamic)(x, y), x, y)
+    x, y = draw(rng, (3, 600, 50), np.float64), draw(rng, (600, 300), np.float64)
+    assert_near(compiled(lambda x, y: np.swapaxes(x, 1, 2) @ y)(x, y), np.swapaxes(x, 1, 2), y)
+
+
+def test_any_strides(rng: np.random.Generator) -> None:
+    x, y, v = (draw(rng, s, np.float32) for s in ((800, 900), (900, 700), (900,)))
+    views = [(x[::5, ::3], y[::3, ::2]), (x[:90, ::-1], y[::-1, ::-1]), (x[::-2, ::3], v[::3]), (v[::-1], y[:, ::2])]
+    for left, right in [*views, (x.T, x), (x, x.T), (np.broadcast_to(v[:1], (40, 900)), y)]:
+        assert_near(np.asarray(compiled()(left, right)), left, right)
+
+
+def test_a_product_has_its_place_in_another_array(rng: np.random.Generator) -> None:
+    x, y = draw(rng, (60, 70), np.float32), draw(rng, (70, 33), np.float32)
+    f = compiled(lambda x, y: np.concatenate([x @ y, y[:60] * 2.0, (y.T @ x.T).T], axis=1))
+    got = f(x, y)
+    assert_near(got[:, :33], x, y)
+    np.testing.assert_array_equal(got[:, 33:66], y[:60] * 2.0)
+    assert_near(got[:, 66:], x, y)
+
+
+def test_a_deterministic_product_is_that_of_the_template(rng: np.random.Generator) -> None:
+    x, y = draw(rng, (90, 95), np.float64), draw(rng, (95, 100), np.float64)
+    f = bl.compile(product, fullgraph=True, options={"deterministic": True})
+    assert f(x, y).tobytes() == compiled()(x, y).tobytes()
+    (record,) = f.report().kernels
+    assert record.kind == "matmul" and "tiles: 855000 multiplications of float64" in str(record)
+    g = compiled()
+    g(x * 1j, y * 1j)
+    assert "BLAS: complex numbers have no tiles" in str(g.report().kernels[-1])
+
+
+def test_long_sums_do_not_lose_more_with_their_length(rng: np.random.Generator) -> None:
+    """Blocks of sums: a sum of ones, beyond the integers that single precision counts one by one, is exact."""
+    k = 40 * SUM_BLOCK
+    x, y = np.full((40, k), 1.0, np.float32), np.full((k, 40), 1.0 + 2.0**-12, np.float32)
+    np.testing.assert_allclose(compiled()(x, y), k * (1.0 + 2.0**-12), rtol=2.0**-20)
+
+
+def test_without_memory_for_panels(rng: np.random.Generator) -> None:
+    """Nothing is packed where few rows share it: such a product needs no memory of its own."""
+    machine = Machine(16, 32, Caches(48 << 10, 1 << 20, 32 << 20))
+    assert not packs(machine, 4, Layout((1024, 4096), (4096, 1)), 8, 8)[0]
+    assert packs(machine, 4, Layout((64, 64), (1, 64)), 64, 8)[0]
+    for m in range(1, 70):
+        shape = tile_shape(machine, m, 100, 64)
+        assert shape.rows * shape.vectors + shape.vectors + 1 <= 32 and shape.last_rows == m % shape.rows
+
+
+def test_the_last_column_alone_in_a_vector_of_short_integers(rng: np.random.Generator) -> None:
+    """What lies behind it is not written over: the next part of the array that the product has its place in."""
+    x, y, z = (draw(rng, s, np.int16) for s in ((60, 70), (70, 33), (60, 7)))
+    got = compiled(lambda x, y, z: np.concatenate([x @ y, z], axis=1))(x, y, z)
+    np.testing.assert_array_equal(got, np.concatenate([x @ y, z], axis=1))
