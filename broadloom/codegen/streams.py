@@ -140,9 +140,9 @@ def lanes_of(stream: Stream, buffers: Mapping[str, Buffer]) -> int:
 
 
 def steps_of(kernel: Kernel, features: frozenset[str]) -> int:
-    """How many of these are computed in one step: as many as keep a chain of instructions from waiting for itself, where
-    there are registers for them and what is left at the end of a row does not count. Long bodies, whose code takes
-    time to make, have more to do at once by themselves."""
+    """How many of these are computed in one step: as many as keep a chain of instructions from waiting for itself,
+    where there are registers for them and what is left at the end of a row does not count. Long bodies, whose code
+    takes time to make, have more to do at once by themselves."""
     if len(kernel.outer) > 1:
         return 1
     most = 4 if "avx512f" in features or "neon" in features else 2

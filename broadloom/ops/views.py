@@ -78,7 +78,8 @@ def _reshape_check(dims: Dims, dtypes: tuple[DType, ...], attrs: Mapping[str, An
     sizes = [dims[n] for n in rules.dim_names(attrs["core"])]
     before, after = product(sizes), product(attrs["shape"])
     # what both have is left out first: axes in front, as a batch's, then leave the question as it was
-    same = equal(*(product(part) for part in _without_common(sizes, attrs["shape"])), decide)
+    own, new = _without_common(sizes, attrs["shape"])
+    same = equal(product(own), product(new), decide)
     if same is not True and equal(before, after, decide) is not True:
         raise ShapeError(
             "reshape: the number of elements changes, or cannot be proven equal",
