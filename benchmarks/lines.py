@@ -36,8 +36,8 @@ REASONS: dict[str, str] = {
     "W1b": "43 vector instructions in one chain for 16 elements, four such side by side: 24 GB/s a core, which memory "
     "outruns where two cores have 67; one at a time they run at 20",
     "W15a": "each chunk is read twice, from memory and from the cache, and scanned in double precision: of 15 vector "
-    "instructions for 8 elements 6 are shuffles or conversions, 33 GB/s a core; chunks of half and twice the size change "
-    "nothing, without fetching the next chunk it takes 1.3 times as long",
+    "instructions for 8 elements 6 are shuffles or conversions, 33 GB/s a core; chunks of half and twice the size "
+    "change nothing, without fetching the next chunk it takes 1.3 times as long",
 }
 
 
