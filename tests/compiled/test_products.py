@@ -165,3 +165,18 @@ def test_the_last_column_alone_in_a_vector_of_short_integers(rng: np.random.Gene
     x, y, z = (draw(rng, s, np.int16) for s in ((60, 70), (70, 33), (60, 7)))
     got = compiled(lambda x, y, z: np.concatenate([x @ y, z], axis=1))(x, y, z)
     np.testing.assert_array_equal(got, np.concatenate([x @ y, z], axis=1))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_few_rows_are_multiplied_one_by_one(threads: int, rng: np.random.Generator) -> None:
+    w = draw(rng, (700, 1500), np.float32)
+    f = compiled(dynamic=True, threads=threads)
+    for m in (0, 1, 2, 5, 6, 7, 40):
+        x = draw(rng, (m, 700), np.float32)
+        assert_near(f(x, w), x, w)
+        assert_near(compiled(dynamic=False, threads=threads)(x, w), x, w)
+    g = compiled(lambda x, y: x @ y.T, dynamic=True, threads=threads)
+    for m in (0, 1, 2, 5, 6, 7, 40):
+        x = draw(rng, (3, m, 1500), np.float64)
+        y = draw(rng, (700, 1500), np.float64)
+        assert_near(g(x, y), x, y.T)

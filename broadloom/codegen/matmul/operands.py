@@ -140,6 +140,31 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
     )
 
 
+FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
+
+
+def row_by_row(p: Problem) -> Problem | None:
+    """The same product, of one row for each row of the left matrix, if it may have few rows and they can be multiplied
+    so."""
+    if p.turned or p.m == 1 or (isinstance(p.m, int) and p.m >= FEW_ROWS):
+        return None
+    left, right, result = _row_axis(p.left), _row_axis(p.right, shared=p.m), _row_axis(p.result)
+    found = replace(p, left=left, right=right, result=result)
+    sizes = [product(found.c.shape[:-2]), *p.words]
+    found = replace(found, words=tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr))))
+    return found if found.thin else None
+
+
+def _row_axis(region: Region, shared: Size | None = None) -> Region:
+    """The rows as a batch axis, of matrices of one row; of a matrix that is `shared`, an axis along which it stays."""
+    y = region.layout
+    if shared is not None:
+        shape, strides = (*y.shape[:-2], shared, *y.shape[-2:]), (*y.strides[:-2], 0, *y.strides[-2:])
+    else:
+        shape, strides = (*y.shape[:-1], 1, y.shape[-1]), (*y.strides[:-1], 1, y.strides[-1])
+    return replace(region, layout=Layout(shape, strides, y.offset))
+
+
 def _turned(region: Region) -> Region:
     layout = region.layout
     shape = (*layout.shape[:-2], layout.shape[-1], layout.shape[-2])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from broadloom.codegen import abi
@@ -31,7 +32,7 @@ from broadloom.codegen.matmul.blocks import (
 )
 from broadloom.codegen.matmul.finish import Finisher
 from broadloom.codegen.matmul.numbers import Numbers
-from broadloom.codegen.matmul.operands import SUMS_PER_UNIT, Problem, problem_of
+from broadloom.codegen.matmul.operands import FEW_ROWS, SUMS_PER_UNIT, Problem, problem_of, row_by_row
 from broadloom.codegen.matmul.packing import block_function, panel_function
 from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
@@ -60,8 +61,35 @@ class Launch:
 
 def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], caches: Caches, emit: Emit) -> Launch:
     """The function of a step."""
-    template = _Template(module, problem_of(step, buffers), caches, emit)
-    return Launch(template.function, template.buffers, template.words, SLOTS)
+    whole = problem_of(step, buffers)
+    rows = row_by_row(whole)
+    if rows is None:
+        template = _Template(module, whole, caches, emit)
+        return Launch(template.function, template.buffers, template.words, SLOTS)
+    if isinstance(whole.m, int):
+        template = _Template(module, rows, caches, emit)
+        return Launch(template.function, template.buffers, template.words, SLOTS)
+    both = replace(whole, words=rows.words)
+    few, many = (_Template(module, p, caches, emit) for p in (rows, both))
+    function = _by_rows(module, few, many)
+    return Launch(function, many.buffers, many.words, SLOTS)
+
+
+def _by_rows(module: ModuleBuilder, few: _Template, many: _Template) -> Function:
+    """The function that multiplies row by row where there are few rows."""
+
+    def build(b: FunctionBuilder) -> None:
+        rows = many.value(b, b.params[1], many.p.m)
+        run_few, run_many = (partial(b.call, t.function, *b.params) for t in (few, many))
+        b.if_then(b.icmp("slt", rows, i64(FEW_ROWS)), lambda: _ignored(run_few()), lambda: _ignored(run_many()))
+        b.ret()
+
+    params = [Param("ptr", "ctx"), Param("ptr", "args")]
+    return module.helper(f"{many.name}.rows", "void", params, build, "noinline nounwind")
+
+
+def _ignored(_: Val) -> None:
+    return None
 
 
 def machine_of(module: ModuleBuilder, lanes: int, caches: Caches) -> Machine:
