@@ -371,7 +371,9 @@ def _identity(slots: Slots) -> Scalar:
     if dtype.kind in "iu":
         return (const_int(types[0], int(one)),)
     if types[0] == "i16":
-        return (const_int("i16", 0x3F80 if one else 0),)
+        return (const_int("i16", 0x3F80 if one else 0x8000 if slots.running else 0),)
+    if slots.running and kind == "sum":  # begins with the first element, of which -0.0 is left as it is
+        return tuple(const_float(t, -0.0) for t in types)
     return (const_float(types[0], float(one)), *(const_float(t, 0.0) for t in types[1:]))
 
 

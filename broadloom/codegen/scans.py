@@ -302,9 +302,7 @@ class _Scan:
     def _scanned(self, b: FunctionBuilder, value: Val) -> Val:
         """Each lane folded with all before it: halves, fourths and so on take up the last lane of their neighbour (J.
         Sklansky, Conditional-sum addition logic, 1960)."""
-        none = (
-            self._identity() if not self.in_order else const_float(self.wide, 0.0)
-        )  # for which masks have an encoding
+        none = const_float(self.wide, 0.0) if self.in_order else self._identity()  # for which masks have an encoding
         others, by = b.splat(none, self.lanes), 1
         while by < self.lanes:
             taken = [self.lanes + (k & -2 * by) + by - 1 if k & by else k for k in range(self.lanes)]

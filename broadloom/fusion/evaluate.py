@@ -120,6 +120,8 @@ def _start(a: Accumulator, points: int, exact: bool) -> _State:
     if dtype.is_inexact and a.kind in ("sum", "prod") and not exact:
         wide = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
     value: Any = 1 if a.kind in ("prod", "all") else 0
+    if a.kind == "sum" and exact and dtype.is_inexact:
+        value = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0  # what leaves the first element as it is
     if a.kind in ("max", "min", "fmax", "fmin"):
         value = _extreme(dtype, lowest=a.kind in ("max", "fmax"))
     if a.kind in ("fmax", "fmin") and dtype.is_inexact:

@@ -294,7 +294,9 @@ def _combined(combine: Kernel, base: _Partial, later: _Partial, distance: _Dista
         twice = ops.load(rest, index, dtype)
         twice = ops.compute("add", (twice, twice), dtype)
         inner = ops.compute("add", (twice, ops.compute("multiply", (n, d), dtype)), dtype)
-        return ops.compute("add", (total, ops.compute("multiply", (d, inner), dtype)), dtype)
+        usual = ops.compute("add", (total, ops.compute("multiply", (d, inner), dtype)), dtype)
+        # both infinite: the mean has overflowed, and the chunk was measured from where it should be
+        return ops.compute("where", (ops.compute("equal", (c, g), bool_), total, usual), dtype)
 
     recording = Substituting(instead={later.buffer: moved})
     replay(combine.stages[0].body, recording)

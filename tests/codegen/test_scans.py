@@ -181,3 +181,16 @@ def test_operands_that_are_no_arrays_yet():
         for dynamic in (False, True):
             x = numbers(np.float64, 3 * CHUNK + 1)
             np.testing.assert_allclose(bl.compile(function, dynamic=dynamic)(x), function(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sum_that_begins_with_a_negative_zero(dtype, axis):
+    x = np.zeros((2, 4), dtype)
+    for part in (x.real, x.imag)[: 1 + np.iscomplexobj(x)]:
+        part[...] = [[-0.0, -0.0, 0.0, -0.0], [-0.0, 1.0, -1.0, -0.0]]
+    for f in (lambda x: np.cumsum(x, axis=axis), lambda x: np.add.accumulate(x, axis=axis)):
+        want = f(x)
+        for got in (bl.compile(f)(x), bl.vmap(f)(np.stack([x, x]))[1]):
+            np.testing.assert_array_equal(got, want)
+            assert np.asarray(got).tobytes() == want.tobytes()

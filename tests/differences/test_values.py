@@ -197,6 +197,8 @@ def test_long_running_sums_are_nearer_to_the_exact_ones():
     assert not np.array_equal(compiled(x), np.cumsum(x))
     assert np.max(np.abs(compiled(x) - exact)) < np.max(np.abs(np.cumsum(x) - exact)) / 10
     assert np.array_equal(compiled(x[:8192]), np.cumsum(x[:8192]))
+    zeros = np.full(9000, np.float32(-0.0))
+    assert not np.signbit(compiled(zeros)).all() and np.signbit(compiled(zeros[:8192])).all()
 
 
 @pytest.mark.difference("Sums and other float reductions may be reassociated.")

@@ -103,7 +103,12 @@ def special_rows():
     x = plain.copy()
     x[CHUNK:] = -300
     yield x
-    yield np.full(SIZE, np.float32(3e33))  # whose sum overflows
+    most = np.finfo(np.float32).max
+    yield np.full(SIZE, most / 4)  # whose sum overflows in each chunk,
+    x = plain.copy()
+    x[CHUNK + 3 : CHUNK + 6] = most  # in one,
+    yield x
+    yield np.full(SIZE, np.float32(3e33))  # and in none
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from broadloom.ops.record import Op
 from broadloom.symbolic import floordiv, product, smax
 
 FOLDS: dict[str, ReductionKind] = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
-CHUNK = (
-    8192  # elements that a thread goes over twice while they lie in the cache; up to so many floats are added in order
-)
+# Elements that a thread goes over twice while they lie in the cache; up to so many floats are added in order.
+CHUNK = 8192
 SHORT = 64  # elements of a row that is not worth a kernel of its own
 _REASON = f"chunks of {CHUNK} elements on several threads, each begun with what those before it come to"
 
