@@ -72,10 +72,11 @@ def test_bits_of_workloads(workload: Workload, pool: Pool) -> None:
 
 def test_bits_without_library_calls(pool: Pool) -> None:
     """With the option `deterministic` there are none."""
-    a = np.random.default_rng(0).standard_normal((3, 70, 70)).astype(np.float32)
+    a = np.random.default_rng(0).standard_normal((3, 210, 190)).astype(np.float32)
 
     def program(a: np.ndarray[Any, Any]) -> Any:
-        return a @ a[0], np.tanh(a @ a), a[0] @ a[1, 0]
+        b = a.swapaxes(-1, -2)
+        return a @ b[0], np.tanh(a @ b), a[0] @ a[1, 0]
 
     free, bound = (
         bl.compile(program, fullgraph=True, dynamic=False, options={"deterministic": d}) for d in (False, True)
