@@ -18,7 +18,6 @@ from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, lanes_of, like, vector
 from broadloom.codegen.masks import masked_load, masked_store
-from broadloom.codegen.panels import stride
 from broadloom.codegen.types import literal, memory_type, register_type, width
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import VerifyError
@@ -39,6 +38,7 @@ from broadloom.fusion.ir import (
     Store,
     Table,
 )
+from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, gt, proves
 

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 from broadloom.fusion.handlers import instructions_of
 from broadloom.fusion.ir import (
-    Accumulated,
     Accumulator,
     Body,
-    Compute,
-    Instruction,
     Kernel,
-    Literalv,
     Load,
-    Lookup,
-    Reduce,
     Store,
 )
+from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol, coefficient, free_symbols
+from broadloom.symbolic import Symbol, free_symbols
 
 ROWS = 8
 VECTOR_BYTES = 64
@@ -62,20 +57,6 @@ def _is_sum(a: Accumulator) -> bool:
     return a.kind == "sum" and a.dtype is a.value_dtype and a.dtype.name in _DTYPES
 
 
-def is_plain(i: Instruction, column: Symbol) -> bool:
-    """Whether an instruction works on vectors of columns: pointwise, with memory the same for all or side by side."""
-    match i:
-        case Load(_, index, dtype):
-            return dtype.kind != "c" and stride(index, column) in (0, 1)
-        case Store(_, index, _, mode):
-            return mode == "set" and stride(index, column) == 1
-        case Compute(_, _, dtype, _) | Literalv(dtype, _) | Accumulated(_, dtype) | Lookup(_, _, dtype):
-            return dtype.kind != "c"
-        case Reduce(_, _, position):
-            return position is None
-    return False
-
-
 def _stores(body: Body) -> bool:
     return any(isinstance(i, Store) for i in instructions_of(body))
 
@@ -86,9 +67,3 @@ def _multiplies(body: Body, panel: Panel) -> bool:
     by_row = any(stride(e, panel.column) == 0 and panel.row in free_symbols(e) for e in loads)
     by_column = any(stride(e, panel.column) == 1 and panel.row not in free_symbols(e) for e in loads)
     return by_row and by_column
-
-
-def stride(index: Size, variable: Symbol) -> Size | None:
-    """The step of an index along a loop variable, None where it has no one step."""
-    split = coefficient(index, variable)
-    return None if split is None else split[0]

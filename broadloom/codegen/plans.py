@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broadloom.codegen.accumulators import Accumulators
-from broadloom.codegen.panels import ROWS, panel_of, stride
+from broadloom.codegen.panels import ROWS, panel_of
 from broadloom.fusion.handlers import accesses, index_of, instructions_of, operands_of
 from broadloom.fusion.ir import (
     Body,
@@ -26,6 +26,7 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
+from broadloom.fusion.vectors import stride
 from broadloom.symbolic import Symbol, free_symbols
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack

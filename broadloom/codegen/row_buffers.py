@@ -16,12 +16,13 @@ from dataclasses import replace
 
 from broadloom.codegen.body import Place
 from broadloom.codegen.llvm import FunctionBuilder
-from broadloom.codegen.panels import panel_of, stride
+from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Recording, accesses, facts_of, replay
 from broadloom.fusion.ir import Buffer, Kernel, Layout, Load, Loop, Stage, Store
+from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols, product, substitute
 

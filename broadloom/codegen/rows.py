@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broadloom.codegen.outline import vector_bits
-from broadloom.codegen.panels import stride
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.ir import (
     Accumulated,
@@ -28,6 +27,7 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
+from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Symbol
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from broadloom.codegen.llvm import FunctionBuilder
-from broadloom.codegen.panels import is_plain, panel_of, stride
+from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import Access, accesses, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel
+from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, free_symbols, product, range_of
 
@@ -71,7 +72,7 @@ def choose(
 
 def _loaded(step: Kernel | Extern) -> set[str]:
     if isinstance(step, Extern):
-        return {r.buffer for r in step.operands}
+        return {r.buffer for r in step.operands} | (set() if step.epilogue is None else _loaded(step.epilogue))
     return {a.buffer for s in step.stages for a in accesses(s.body) if a.mode != "set"}
 
 

@@ -20,6 +20,7 @@ from broadloom.errors import Location
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Body, Compute, Extern, Kernel, Site
+from broadloom.fusion.memory_plan import buffers_of, unstored
 from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.schedule import Decision, Scheduled
 from broadloom.fusion.tables import Direct, TableDecision, Tabulate
@@ -101,7 +102,8 @@ def facts_of(scheduled: Scheduled, locations: Locations, caches: Caches) -> Modu
     first = {place: number for number, place in reversed(list(enumerate(locations))) if place is not None}
     nodes = tuple(-1 if s.location is None else first.get(s.location, -1) for s in program.sites)
     sites = tuple(replace(s, location=None) for s in program.sites)
-    workspace = (b for b in program.buffers if b.kind == "workspace")
+    used = {name for step in program.steps for name in buffers_of(step)}
+    workspace = (b for b in program.buffers if b.kind == "workspace" and b.name in used)
     return ModuleFacts(
         sites,
         nodes,
@@ -116,7 +118,13 @@ def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRe
     if isinstance(step, Extern):
         taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
         loops = _sizes(step.results[0].layout.shape)
-        return KernelRecord(0, step.name, step.routine, (), loops, taken, made, reason=step.reason)
+        if step.epilogue is None:
+            return KernelRecord(0, step.name, step.routine, (), loops, taken, made, reason=step.reason)
+        behind, gone = _kernel_record(step.epilogue, None), unstored(step)
+        taken = tuple(dict.fromkeys((*taken, *(b for b in behind.loads if b not in made))))
+        made = tuple(dict.fromkeys((*(b for b in made if b not in gone), *behind.stores)))
+        ops = (step.routine, *behind.ops)
+        return KernelRecord(0, step.name, step.routine, ops, loops, taken, made, behind.counts, reason=step.reason)
     found = [a for body in bodies_of(step) for a in accesses(body)]
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")

@@ -341,6 +341,8 @@ def evaluate(
             bad = call(step, views)
             if bad is not None:
                 raise Failure(step.site, bad[0], bad)
+            if step.epilogue is not None:
+                _KernelRun(step.epilogue, memory, symbols).run()
     return tuple(results[k] for k in sorted(results))
 
 

@@ -47,8 +47,16 @@ def buffers_of(step: Kernel | Extern) -> frozenset[str]:
     """The buffers that a step reads or writes."""
     if isinstance(step, Extern):
         given = frozenset(r.buffer for r in (*step.operands, *step.results))
-        return given if step.epilogue is None else given | buffers_of(step.epilogue)
+        return given if step.epilogue is None else (given | buffers_of(step.epilogue)) - unstored(step)
     return frozenset(a.buffer for body in bodies_of(step) for a in accesses(body))
+
+
+def unstored(step: Extern) -> frozenset[str]:
+    """The buffer that stands for the product in a step whose epilogue alone takes it: it has no memory."""
+    if step.epilogue is None or dict(step.attrs).get("kept"):
+        return frozenset()
+    stored = {a.buffer for body in bodies_of(step.epilogue) for a in accesses(body) if a.mode != "load"}
+    return frozenset(r.buffer for r in step.results) - stored
 
 
 def plan_memory(program: Program) -> MemoryPlan:

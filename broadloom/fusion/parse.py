@@ -226,9 +226,12 @@ class _Parser:
         name, routine, operands, results, attrs, site = line.match("extern")
         given = tuple(self.region(line, r) for r in operands.split("; "))
         made = tuple(self.region(line, r) for r in results.split("; "))
-        return Extern(
-            _name(name), routine, given, made, self.attributes(line, attrs), -1 if site is None else int(site)
-        )
+        number = -1 if site is None else int(site)
+        epilogue = None
+        if self.take("epilogue"):
+            (head,) = self.take("kernel")
+            epilogue = self.kernel(head)
+        return Extern(_name(name), routine, given, made, self.attributes(line, attrs), number, epilogue=epilogue)
 
     def region(self, line: _Line, text: str) -> Region:
         found = _REGION.match(text)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
+from broadloom.fusion.epilogue import fuse_epilogues
 from broadloom.fusion.handlers import accesses, facts_of, instructions_of, without_dead
 from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Reduce, Running
 from broadloom.fusion.loops import finalise
@@ -64,6 +65,10 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> S
             groups.append(operation)
     groups = [keep_scalars(s) if isinstance(s, Kernel) else s for s in groups]
     steps = share_buffers(_without_dead(groups, lowered), {b.name: b for b in lowered.buffers})
+    if fusion:
+        outputs = frozenset(b.name for b in lowered.buffers if b.kind in ("input", "output"))
+        steps, taken = fuse_epilogues(steps, outputs, _depends)
+        decisions += [Decision(_name(a), _name(b), outcome) for a, b, outcome in taken]
     named = _named([finalise(s) if isinstance(s, Kernel) else s for s in steps])
     weighed: list[TableDecision] = []
     if tables:
@@ -138,11 +143,19 @@ def _label(kernel: Kernel) -> str:
     return f"{kernel.name}[{'+'.join(ops[:6])}{'+...' if len(ops) > 6 else ''}]"
 
 
+def _name(step: Kernel | Extern) -> str:
+    return _label(step) if isinstance(step, Kernel) else f"{step.name}[{step.routine}]"
+
+
 def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
     """Buffers loaded, buffers stored, and whether the step may fail."""
     if isinstance(step, Extern):
         stored = {r.buffer for r in step.results}
-        return {r.buffer for r in step.operands} | stored, stored, step.site >= 0
+        loaded = {r.buffer for r in step.operands} | stored
+        if step.epilogue is not None:
+            more, made, _ = _effects(step.epilogue)
+            loaded, stored = loaded | more, stored | made
+        return loaded, stored, step.site >= 0
     found = [facts_of(stage.body) for stage in step.stages]
     loaded = {b for f in found for b in f.loaded}
     stored = {b for f in found for b in f.stored}

@@ -242,7 +242,8 @@ def _chunk(combine: Kernel) -> Size:
 
 def _stored(operation: Kernel | Extern) -> set[str]:
     if isinstance(operation, Extern):
-        return {r.buffer for r in operation.results}
+        behind = set() if operation.epilogue is None else _stored(operation.epilogue)
+        return {r.buffer for r in operation.results} | behind
     return {b for stage in operation.stages for b in facts_of(stage.body).stored}
 
 

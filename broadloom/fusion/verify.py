@@ -38,6 +38,7 @@ from broadloom.fusion.ir import (
     Store,
     Table,
 )
+from broadloom.fusion.merge import is_pointwise
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
@@ -91,6 +92,10 @@ def _verify_extern(step: Extern, buffers: Mapping[str, Buffer], sites: int, symb
             _verify_size(size, symbols, step.name)
     if any(buffers[r.buffer].kind == "constant" for r in step.results):
         raise VerifyError("constant is stored to", got=step.name)
+    if step.epilogue is not None:
+        if not is_pointwise(step.epilogue):
+            raise VerifyError("epilogue is not pointwise", got=step.name)
+        _KernelVerifier(step.epilogue, buffers, sites, dict(symbols)).run()
     if step.site >= sites:
         raise VerifyError("no such site", got=f"{step.site} in {step.name}")
 

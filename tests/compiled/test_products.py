@@ -10,8 +10,15 @@ import pytest
 import broadloom as bl
 from broadloom.codegen.matmul.blocks import Machine, packs, tile_shape
 from broadloom.codegen.matmul.tile import SUM_BLOCK
+from broadloom.compiler.api import make_graph
+from broadloom.compiler.build import fuse
 from broadloom.dtypes import bfloat16
-from broadloom.fusion.ir import Layout
+from broadloom.fusion.evaluate import evaluate
+from broadloom.fusion.ir import Extern, Layout
+from broadloom.fusion.parse import parse
+from broadloom.fusion.text import print_program
+from broadloom.fusion.verify import verify
+from broadloom.passes.table import default_pipeline
 from broadloom.platform import Caches
 
 Array = np.ndarray[Any, Any]
@@ -180,3 +187,80 @@ def test_few_rows_are_multiplied_one_by_one(threads: int, rng: np.random.Generat
         x = draw(rng, (3, m, 1500), np.float64)
         y = draw(rng, (700, 1500), np.float64)
         assert_near(g(x, y), x, y.T)
+
+
+# ---- code behind a product ----------------------------------------------------------------------------------------
+
+
+def dense(x: Array, w: Array, bias: Array) -> Array:
+    h = x @ w + bias
+    return np.asarray(0.5 * h * (1.0 + np.tanh(0.7978845608 * (h + 0.044715 * h * h * h))))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(64, 70, 90), (33, 2500, 49), (130, 600, 300), (3, 700, 600), (1, 900, 130)], ids=str
+)
+def test_what_follows_is_done_tile_by_tile(
+    shape: tuple[int, int, int], dynamic: bool, rng: np.random.Generator
+) -> None:
+    m, k, n = shape
+    x, w, bias = (draw(rng, s, np.float64) for s in ((m, k), (k, n), (n,)))
+    x /= k**0.5
+    results = []
+    for threads in (1, 2, 3):
+        f = compiled(dense, threads, dynamic=dynamic)
+        results.append(f(x, w, bias))
+        (record,) = f.report().kernels
+        assert record.kind == "matmul" and "tanh" in record.ops and not f.report().allocations
+        assert any("is finished tile by tile" in str(d) for d in f.report().fusions)
+    np.testing.assert_allclose(results[0], dense(x, w, bias), rtol=1e-10, atol=1e-10)
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+    apart = bl.compile(dense, fullgraph=True, dynamic=dynamic, options={"fusion": False})
+    np.testing.assert_array_equal(apart(x, w, bias), results[0])
+
+
+def test_what_may_follow_and_what_may_not(rng: np.random.Generator) -> None:
+    x, w, r, v = (draw(rng, s, np.float32) for s in ((3, 70, 80), (80, 90), (3, 70, 90), (80,)))
+
+    def kinds(function: Any, *arrays: Array) -> list[str]:
+        f = bl.compile(function, fullgraph=True)
+        got, want = f(*arrays), function(*arrays)
+        pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+        for a, b in pairs:
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=2e-3 if a.dtype == np.float16 else 1e-4, atol=2e-3)
+        return [k.kind for k in f.report().kernels]
+
+    assert kinds(lambda x, w, r: x @ w + r, x, w, r) == ["matmul"]
+    assert kinds(lambda x, w, r: (x @ w).astype(np.float16) * 2, x, w, r) == ["matmul"]
+    assert kinds(lambda x, w, r: (x @ w > r, x @ w), x, w, r) == ["matmul"]
+    assert kinds(lambda x, w, r: np.where(r > 0, x @ w, -1.0), x, w, r) == ["matmul"]
+    assert kinds(lambda x, v: np.maximum(x @ v, 0.0) + 1.0, x, v) == ["matmul"]
+    assert kinds(lambda x, v: v @ np.swapaxes(x, 1, 2) * 2.0, x, v) == ["matmul"]
+    assert kinds(lambda x, w: np.swapaxes(x @ w, 1, 2) * 2.0, x, w) in (["matmul"], ["matmul", "kernel"])
+    assert kinds(lambda x, w: (x @ w)[:, ::-1] * 2.0, x, w) == ["matmul", "kernel"]
+    assert kinds(lambda x, w: np.cumsum(x @ w, axis=-1), x, w)[0] == "matmul"
+    assert kinds(lambda x, w: (x @ w).sum(axis=-1), x, w)[0] == "matmul"
+
+
+def test_an_operand_that_is_written_stays_as_it_is_until_the_product_is_made(rng: np.random.Generator) -> None:
+    def update(x: Array, w: Array) -> None:
+        x += x @ w
+
+    x, w = draw(rng, (80, 80), np.float64), draw(rng, (80, 80), np.float64)
+    want = x + x @ w
+    compiled(update)(x, w)
+    np.testing.assert_allclose(x, want, rtol=1e-10, atol=1e-10)
+
+
+def test_a_program_with_code_behind_a_product_is_printed_parsed_and_interpreted(rng: np.random.Generator) -> None:
+    x, w, bias = (draw(rng, s, np.float64) for s in ((64, 70), (70, 90), (90,)))
+    optimised = default_pipeline().run(make_graph(dense)(x, w, bias))
+    program = fuse(optimised).program
+    (step,) = program.steps
+    assert isinstance(step, Extern) and step.epilogue is not None
+    verify(program)
+    assert parse(print_program(program)) == program
+    (made,) = evaluate(program, [x, w, bias], optimised.constants)
+    np.testing.assert_allclose(made, dense(x, w, bias), rtol=1e-12, atol=1e-12)

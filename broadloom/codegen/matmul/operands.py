@@ -13,6 +13,7 @@ from broadloom.dtypes import BY_NAME, DType
 from broadloom.errors import VerifyError
 from broadloom.fusion.handlers import index_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Region
+from broadloom.fusion.memory_plan import unstored
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, Symbol, free_symbols, product
 
@@ -117,6 +118,8 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
     if step.epilogue is not None:
         used, symbols = _needs(step.epilogue)
         names.update(dict.fromkeys(used))
+        for gone in unstored(step):
+            del names[gone]
         sizes += symbols
     words = tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr)))
     site = attrs["memory"]

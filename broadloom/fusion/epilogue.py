@@ -1,0 +1,121 @@
+"""Pointwise code behind a product of matrices becomes part of it: it runs on each tile of sums while that is in the
+cache.
+
+What goes in: the steps of a program. What comes out: the same steps, where a kernel that takes the elements of a
+product one by one stands in the product's `epilogue`, and the decisions taken. What holds: such a kernel has one loop
+for each axis of the product, in the product's order; it loads the product at the element of its point alone; it stores
+nothing that the product reads. The product itself is stored only where others load it (the attribute `kept`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from broadloom.fusion.decide import Fuse
+from broadloom.fusion.handlers import accesses, facts_of, instructions_of
+from broadloom.fusion.ir import Extern, Kernel, Layout, Load, Loop
+from broadloom.fusion.merge import NoFuse, is_pointwise
+from broadloom.fusion.vectors import is_plain
+from broadloom.symbolic import Symbol, coefficient
+
+Step = Kernel | Extern
+LOOK_AHEAD = 8  # steps behind a product among which its consumer is looked for
+
+
+def fuse_epilogues(
+    steps: Sequence[Step], outputs: frozenset[str], depends: Callable[[Step, Step], bool]
+) -> tuple[list[Step], list[tuple[Step, Step, Fuse | NoFuse]]]:
+    """`outputs` are the buffers that the caller sees; `depends(later, earlier)` says what must not change places."""
+    result = list(steps)
+    taken: list[tuple[Step, Step, Fuse | NoFuse]] = []
+    for number in range(len(steps) - 1, -1, -1):
+        step = result[number]
+        if not isinstance(step, Extern) or step.routine != "matmul" or step.epilogue is not None:
+            continue
+        found = _consumer(result, number, depends)
+        if found is None:
+            continue
+        other = result[found]
+        assert isinstance(other, Kernel)
+        fitted = fitting(step, other)
+        if isinstance(fitted, NoFuse):
+            taken.append((step, other, fitted))
+            continue
+        name = step.results[0].buffer
+        stored = name in facts_of(other.stages[0].body).stored
+        others = (s for k, s in enumerate(result) if k not in (number, found))
+        kept = not stored and (name in outputs or any(name in _loaded(s) for s in others))
+        del result[found]
+        attrs = tuple(sorted((*step.attrs, ("kept", kept))))
+        result[number] = replace(step, epilogue=fitted, attrs=attrs)
+        taken.append((step, other, Fuse(f"{name} is finished tile by tile")))
+    return result, taken
+
+
+def _loaded(step: Step) -> set[str]:
+    """What a step reads."""
+    if isinstance(step, Kernel):
+        return {a.buffer for s in step.stages for a in accesses(s.body) if a.mode != "set"}
+    inside = set() if step.epilogue is None else _loaded(step.epilogue)
+    return {r.buffer for r in (*step.operands, *step.results)} | inside
+
+
+def _consumer(steps: Sequence[Step], number: int, depends: Callable[[Step, Step], bool]) -> int | None:
+    """The first step behind a product that reads it, if it is a kernel that may run as early as the product does."""
+    name = steps[number].results[0].buffer  # type: ignore[union-attr]  # a product
+    for found in range(number + 1, min(len(steps), number + 1 + LOOK_AHEAD)):
+        step = steps[found]
+        if name in _loaded(step):
+            between = steps[number + 1 : found]
+            return found if isinstance(step, Kernel) and not any(depends(step, s) for s in between) else None
+    return None
+
+
+def fitting(product: Extern, kernel: Kernel) -> Kernel | NoFuse:
+    """The kernel as an epilogue of the product, its loops in the product's order."""
+    if not is_pointwise(kernel) or kernel.tables:
+        return NoFuse("the consumer is not pointwise")
+    body, (result,) = kernel.stages[0].body, product.results
+    found = {i.index for i in instructions_of(body) if isinstance(i, Load) and i.buffer == result.buffer}
+    others = {a.index for a in accesses(body) if a.buffer == result.buffer and a.mode != "load"}
+    if len(found) != 1 or others - found:
+        return NoFuse("the product is read at another point than it is made")
+    (index,) = found
+    loops = _in_order(result.layout, index, kernel.outer)
+    if loops is None:
+        return NoFuse("the consumer does not run over the elements of the product")
+    column = _column(result.layout, loops)
+    if column is None or not all(is_plain(i, column) for i in body.instructions):
+        return NoFuse("the consumer is no code for vectors of columns")
+    read = {r.buffer for r in product.operands}
+    if read & facts_of(body).stored:
+        return NoFuse("the consumer stores what the product reads")
+    return replace(kernel, outer=loops)
+
+
+def _in_order(layout: Layout, index: object, outer: Sequence[Loop]) -> tuple[Loop, ...] | None:
+    """One loop for each axis of more than one element, by the strides in the index; None where they do not fit."""
+    rest, left, found = index, list(outer), list[Loop]()
+    for size, step in zip(layout.shape, layout.strides, strict=True):
+        if size == 1:
+            continue
+        for loop in left:
+            split = coefficient(rest, loop.variable)  # type: ignore[arg-type]  # a size
+            if loop.extent == size and split is not None and split[0] == step:
+                rest = split[1]
+                found.append(loop)
+                left.remove(loop)
+                break
+        else:
+            return None
+    return tuple(found) if not left and rest == layout.offset else None
+
+
+def _column(layout: Layout, loops: Sequence[Loop]) -> Symbol | None:
+    """The variable along which the elements of the product lie side by side."""
+    given = iter(loops)
+    variables = [next(given).variable if size != 1 else None for size in layout.shape]
+    last = len(variables) - 1
+    turned = layout.strides[-1] != 1 or (layout.shape[-1] == 1 and layout.strides[-2] == 1)
+    return variables[last - 1 if turned else last]
