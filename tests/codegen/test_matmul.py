@@ -1,0 +1,56 @@
+"""The template of matrix products on machines with narrower vectors, and the text of its module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from broadloom.codegen.driver import module_text
+from broadloom.compiler.api import make_graph
+from broadloom.compiler.build import fuse
+from broadloom.passes.table import default_pipeline
+from broadloom.runtime.target import host
+
+from . import programs
+from .programs import Native
+from .test_panels import FEATURES
+
+PAIRS = [((33, 70), (70, 39)), ((100, 1100), (1100, 90)), ((300, 80), (80,)), ((80,), (80, 300)), ((3, 900), (900, 70))]
+
+
+def layer(x, y):
+    return np.maximum(x @ y, 0) * 2
+
+
+def program(function, *arrays, dynamic=False):
+    return fuse(default_pipeline().run(make_graph(function, dynamic=dynamic)(*arrays))).program
+
+
+def operands(rng, pair, dtype):
+    if np.dtype(dtype).kind == "i":
+        return [rng.integers(-100, 100, s).astype(dtype) for s in pair]
+    return [rng.integers(-8, 9, s).astype(dtype) / 8 for s in pair]  # whose sums are exact
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.int32])
+@pytest.mark.parametrize("features", sorted(FEATURES))
+def test_machines_with_other_vectors(features, dtype, dynamic, rng, monkeypatch):
+    target = replace(host(), features=FEATURES[features])
+    monkeypatch.setattr(programs, "host", lambda: target)
+    for pair in PAIRS:
+        x, y = operands(rng, pair, dtype)
+        p = program(layer, x, y, dynamic=dynamic)
+        (step,) = p.steps
+        assert step.routine == "matmul" and step.epilogue is not None
+        np.testing.assert_array_equal(Native(p)(x, y)[0], layer(x, y))
+
+
+def test_the_text_of_a_product_is_short():
+    x = np.ones((1024, 1024), np.float32)
+    for dynamic, lines in ((False, 900), (True, 1600)):
+        text = module_text(program(lambda x, y: x @ y, x, x + 1, dynamic=dynamic), host())
+        assert text.count("\n") < lines and not re.search(r"@bl_sgemm", text)
