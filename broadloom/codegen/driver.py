@@ -39,7 +39,7 @@ from broadloom.codegen.llvm import (
 )
 from broadloom.codegen.matmul import step as matmul
 from broadloom.codegen.outline import outline
-from broadloom.codegen.plans import ranged_loops
+from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
 from broadloom.codegen.row_buffers import Kept, keep_rows
 from broadloom.codegen.streams import Keep, Stream
 from broadloom.codegen.streams import choose as choose_stores
@@ -368,11 +368,14 @@ class _Run:
         if kernel.serial or not kernel.outer or points == 1:
             b.call(signature.function, self.ctx, self.args, i64(0), count)
         else:
-            self._run_points(signature.function, points, count, each, least)
+            wide = runs_in_columns(kernel)
+            self._run_points(signature.function, points, count, each, least, wide=wide)
 
-    def _run_points(self, function: Function, points: Size, count: Val, each: float | Val, least: float) -> None:
+    def _run_points(
+        self, function: Function, points: Size, count: Val, each: float | Val, least: float, *, wide: bool = False
+    ) -> None:
         """Runs the points of a kernel, which cost `each` units, on several threads where that pays; a chunk of them
-        costs `least` or more."""
+        costs `least` or more, and is `wide` where its points walk down columns side by side."""
         b = self.b
 
         def serial() -> None:
@@ -385,16 +388,26 @@ class _Run:
             if points * each <= PARALLEL_COST:
                 serial()
             else:
-                self._parallel(function, count, i64(max(1, int(least / each))))
+                grain = i64(max(1, int(least / each)))
+                self._parallel(function, count, self._widened(grain, count) if wide else grain)
             return
         cost = self._as_double(each)
         worth = b.fcmp("ogt", b.fmul(cost, b.sitofp(count, "double")), const_float("double", PARALLEL_COST))
 
         def parallel() -> None:
             grain = b.fptosi(b.fdiv(const_float("double", least), cost), "i64")
-            self._parallel(function, count, b.intrinsic("smax", grain, i64(1)))
+            grain = b.intrinsic("smax", grain, i64(1))
+            self._parallel(function, count, self._widened(grain, count) if wide else grain)
 
         b.if_then(worth, parallel, serial)
+
+    def _widened(self, grain: Val, count: Val) -> Val:
+        """Two chunks a thread, of whole steps: each row of a narrow one is a place of its own in memory."""
+        b = self.b
+        threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
+        halves = b.udiv(count, b.intrinsic("smax", b.mul(threads, i64(2)), i64(1)))
+        wanted = b.intrinsic("smax", grain, halves)
+        return b.mul(b.udiv(b.add(wanted, i64(COLUMN_STEP - 1)), i64(COLUMN_STEP)), i64(COLUMN_STEP))
 
     def _template(self, step: Kernel | Extern) -> sorting.Launch:
         assert isinstance(step, Extern)

@@ -33,6 +33,7 @@ COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accum
 COLUMN_STACK = 64 << 10
 POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
 COLUMN_CHUNK = 256
+COLUMN_STEP = 64  # columns that a thread's share is a multiple of
 TILE = 32  # points along each side of a tile
 FETCHED = 8 << 10  # bytes from one point to the next, from where on the next one's are fetched
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for

@@ -146,6 +146,7 @@ class Native:
         self.split = split
         self.live = {}
         self.parallel_calls = 0
+        self.grain = 0
         self.allocated = 0
         self.exhausted = False
 
@@ -163,6 +164,7 @@ class Native:
 
     def _parallel(self, ctx, kernel, args, n, grain):
         self.parallel_calls += 1
+        self.grain = grain
         cuts = sorted({0, n, *(int(n * f) for f in self.split)})
         for begin, end in reversed(list(itertools.pairwise(cuts))):
             KERNEL(kernel)(ctx, args, begin, end)
