@@ -189,6 +189,16 @@ def test_log1p_of_complex_numbers_keeps_tiny_real_parts():
     assert np.log1p(x).real.tolist() == [0, 0]
 
 
+@pytest.mark.difference("`var` and `std` of float16 are computed in float32 and rounded once")
+def test_the_variance_of_half_precision_overflows_where_it_does_not_fit():
+    x = (3 * np.random.default_rng(0).standard_normal(50000)).astype(np.float16)
+    got = compiled(lambda x: (np.var(x), np.std(x)))(x)
+    exact = np.var(x.astype(np.float64)), np.std(x.astype(np.float64))
+    assert all(g.dtype == np.float16 and abs(g - e) <= 0.01 for g, e in zip(got, exact, strict=True))
+    assert np.isinf(quietly(np.var, x)) and np.isinf(quietly(np.std, x))
+    assert np.isinf(compiled(lambda x: np.var(x))(np.tile(np.array([-500, 500], np.float16), 100)))
+
+
 @pytest.mark.difference("Running sums of float32 and float64 along more than 8192 elements")
 def test_long_running_sums_are_nearer_to_the_exact_ones():
     compiled = bl.compile(lambda x: np.cumsum(x))
