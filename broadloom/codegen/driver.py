@@ -48,12 +48,14 @@ from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
+from broadloom.fusion.handlers import stages_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, buffers_of, plan_memory
 from broadloom.fusion.tables import ENOUGH, without_tables
 from broadloom.platform import Caches
 from broadloom.symbolic import Size, Symbol, product, substitute
 
+LEAD_SHARE = 10  # times the rows that a chunk fills for its first point alone that it has points at least
 TABLES_SHARE = 8  # times the work of filling its tables that a chunk has at least
 
 
@@ -127,7 +129,7 @@ def _keep_rows(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) 
 
 def _may_be_small(kernel: Kernel) -> bool:
     """Whether it depends on the call if the kernel's tables pay."""
-    loops = (*kernel.outer, *(loop for s in kernel.stages for loop in s.loops))
+    loops = (*kernel.outer, *(loop for s in stages_of(kernel) for loop in s.loops))
     return bool(kernel.tables) and any(not isinstance(loop.extent, int) for loop in loops)
 
 
@@ -368,14 +370,23 @@ class _Run:
         if kernel.serial or not kernel.outer or points == 1:
             b.call(signature.function, self.ctx, self.args, i64(0), count)
         else:
-            wide = runs_in_columns(kernel)
-            self._run_points(signature.function, points, count, each, least, wide=wide)
+            wide, fewest = runs_in_columns(kernel), max(1, LEAD_SHARE * kernel.lead)
+            self._run_points(signature.function, points, count, each, least, wide=wide, fewest=fewest)
 
     def _run_points(
-        self, function: Function, points: Size, count: Val, each: float | Val, least: float, *, wide: bool = False
+        self,
+        function: Function,
+        points: Size,
+        count: Val,
+        each: float | Val,
+        least: float,
+        *,
+        wide: bool = False,
+        fewest: int = 1,
     ) -> None:
         """Runs the points of a kernel, which cost `each` units, on several threads where that pays; a chunk of them
-        costs `least` or more, and is `wide` where its points walk down columns side by side."""
+        costs `least` or more, has no fewer than `fewest`, and is `wide` where its points walk down columns side by
+        side."""
         b = self.b
 
         def serial() -> None:
@@ -388,7 +399,7 @@ class _Run:
             if points * each <= PARALLEL_COST:
                 serial()
             else:
-                grain = i64(max(1, int(least / each)))
+                grain = i64(max(fewest, int(least / each)))
                 self._parallel(function, count, self._widened(grain, count) if wide else grain)
             return
         cost = self._as_double(each)
@@ -396,7 +407,7 @@ class _Run:
 
         def parallel() -> None:
             grain = b.fptosi(b.fdiv(const_float("double", least), cost), "i64")
-            grain = b.intrinsic("smax", grain, i64(1))
+            grain = b.intrinsic("smax", grain, i64(fewest))
             self._parallel(function, count, self._widened(grain, count) if wide else grain)
 
         b.if_then(worth, parallel, serial)
@@ -498,10 +509,11 @@ class _Run:
     def _point_cost(self, kernel: Kernel, block: int) -> float | Val:
         """Cost units of `block` outer points: a number, or a double where stages have symbolic lengths."""
         b = self.b
-        first = {loop.variable: 0 for loop in kernel.outer}
+        first = dict.fromkeys((*(loop.variable for loop in kernel.outer), *(r.row for r in kernel.rings)), 0)
         constant, terms = 0.0, list[Val]()
-        for stage in kernel.stages:
-            cost = body_cost(stage.body) * block
+        stages = [(s, r.step) for r in kernel.rings for s in r.stages] + [(s, 1) for s in kernel.stages]
+        for stage, times in stages:
+            cost = body_cost(stage.body) * block * times
             length: Size = product(substitute(loop.extent, first) for loop in stage.loops)
             if isinstance(length, int):
                 constant += cost * length

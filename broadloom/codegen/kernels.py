@@ -14,10 +14,10 @@ from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
-from broadloom.codegen.nest import NestBuilder
+from broadloom.codegen.nest import NestBuilder, local_place
 from broadloom.codegen.row_buffers import row_place
 from broadloom.codegen.streams import Stream
-from broadloom.fusion.handlers import bodies_of, instructions_of
+from broadloom.fusion.handlers import bodies_of, instructions_of, stages_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
@@ -45,7 +45,7 @@ class KernelEmitter:
     def kernel(self, kernel: Kernel, rows: Sequence[Buffer] = (), stream: Stream | None = None) -> Signature:
         """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers,
         `stream` is stored past the caches."""
-        names, symbols, sites = _needs(kernel, {r.name for r in rows})
+        names, symbols, sites = _needs(kernel, {*(r.name for r in rows), *kernel.local})
         name = f"kernel.{self._count}"
         params = [Param("ptr", "ctx"), *(self._param(n, k) for k, n in enumerate(names))]
         params += [_size_param(s, k) for k, s in enumerate(symbols)]
@@ -55,6 +55,7 @@ class KernelEmitter:
         given = list(b.params[1:-2])
         places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
         places.update((r.name, row_place(b, r)) for r in rows)
+        places |= {n: local_place(b, self.buffers[n]) for n in kernel.local}
         bound = {s: given.pop(0) for s in symbols}
         NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True)), stream).build()
         text = str(b).replace(f"@{name}.body", "@body", 1)
@@ -105,7 +106,10 @@ def _needs(kernel: Kernel, own: Collection[str]) -> tuple[tuple[str, ...], tuple
     for loop in kernel.outer:
         see(loop.extent)
     local.update(t.variable for t in kernel.tables)
-    for stage in kernel.stages:
+    local.update(r.row for r in kernel.rings)
+    for ring in kernel.rings:
+        see(ring.extent)
+    for stage in stages_of(kernel):
         local.update(loop.variable for loop in stage.loops)
         for loop in stage.loops:
             see(loop.extent)

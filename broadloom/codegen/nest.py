@@ -15,7 +15,8 @@ offset. Four plans:
 - *panels*: where matrices are multiplied (`panels.py`), the function runs a range of tiles of some rows by a vector of
   columns, whose sums stay in registers.
 
-Tables lie on the stack and are filled before the loops, each time the function runs.
+Tables lie on the stack and are filled before the loops, each time the function runs. So do local buffers; the rows of
+rings are filled as the last outer loop needs them, which begins some values early for that.
 """
 
 from __future__ import annotations
@@ -47,16 +48,22 @@ from broadloom.codegen.rows import Row, row_of
 from broadloom.codegen.streams import LINE, Stream, emit_fence, lanes_of, steps_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
-from broadloom.fusion.handlers import Access, accesses, instructions_of
-from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
+from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
+from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Ring, Running, Stage, Table
+from broadloom.fusion.memory_plan import elements
 from broadloom.symbolic import Symbol, smin
 
 
-def _place(b: FunctionBuilder, table: Table) -> Place:
-    """Stack memory for a table."""
-    parts = len(register_type(table.dtype))
-    base = b.alloca(memory_type(table.dtype), table.entries * parts, 64)
-    return Place(base, Buffer(table.name, table.dtype, Layout((table.entries,), (1,)), "workspace"))
+def local_place(b: FunctionBuilder, buffer: Buffer) -> Place:
+    """Stack memory for a buffer of constant size."""
+    parts = len(register_type(buffer.dtype))
+    count = elements(buffer.layout)
+    assert isinstance(count, int)
+    return Place(b.alloca(memory_type(buffer.dtype), max(count, 1) * parts, 64), buffer)
+
+
+def _table_place(b: FunctionBuilder, table: Table) -> Place:
+    return local_place(b, Buffer(table.name, table.dtype, Layout((table.entries,), (1,)), "local"))
 
 
 class NestBuilder:
@@ -73,12 +80,12 @@ class NestBuilder:
         stream: Stream | None = None,
     ) -> None:
         self.b, self.emit, self.kernel, self.sites, self.stream = b, emit, kernel, sites, stream
-        self.places = {**places, **{t.name: _place(b, t) for t in kernel.tables}}
+        self.places = {**places, **{t.name: _table_place(b, t) for t in kernel.tables}}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
         self.columns = runs_in_columns(kernel)
         self.tiled = tiled_loop(kernel)
-        self.stored = frozenset(a.buffer for s in kernel.stages for a in accesses(s.body) if a.mode != "load")
+        self.stored = frozenset(a.buffer for x in bodies_of(kernel) for a in accesses(x) if a.mode != "load")
         self.given: dict[int, Mapping[int, Given]] = {}
         self.lane_count = i64(1)
         self.loops, _ = ranged_loops(kernel)
@@ -197,6 +204,9 @@ class NestBuilder:
         """The points [start, end) of the last outer loop."""
         b = self.b
         variable = self.loops[-1].variable
+        if self.kernel.rings:
+            self._windows(variable, start, end)
+            return
         if not self.columns:
             run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
             plain = self.tiled is None and not any(s.loops for s in self.kernel.stages)
@@ -346,6 +356,44 @@ class NestBuilder:
         address = self.indexer.address(place.base, access.index, element, parts)
         self.indexer.close()
         return self.b.value("i64", f"ptrtoint ptr {address.text} to i64")
+
+    # -- windows --
+
+    def _windows(self, variable: Symbol, start: Val, end: Val) -> None:
+        """The points [start, end) of the last outer loop, each after the rows of the rings that it needs."""
+        b, rings = self.b, self.kernel.rings
+        extents = [self.indexer.value(r.extent) for r in rings]
+
+        def moved(value: Val, step: int, by: int) -> Val:
+            return b.add(b.mul(value, i64(step), "nsw"), i64(by), "nsw")
+
+        def clipped(value: Val, top: Val) -> Val:
+            return b.intrinsic("smax", b.intrinsic("smin", value, top), i64(0))
+
+        def point(value: Val, *rows: Val) -> list[Val]:
+            stops = []
+            for ring, extent, row in zip(rings, extents, rows, strict=True):
+                stop = clipped(moved(value, ring.step, ring.ahead + 1), extent)
+                self._loop(ring.row, row, stop, partial(self._ring, ring), bodies=())
+                stops.append(b.intrinsic("smax", row, stop))
+            self.indexer.open(b.fenced())
+            self.indexer.bind(variable, value)
+            b.if_then(b.icmp("sge", value, start), lambda: self._guarded(self._point))
+            self.indexer.close()
+            return stops
+
+        first = [
+            clipped(moved(start, r.step, r.behind), b.sub(n, i64(1), "nsw"))
+            for r, n in zip(rings, extents, strict=True)
+        ]
+        lead = b.sub(start, i64(self.kernel.lead), "nsw")
+        begin = b.select(b.icmp("slt", start, end), lead, end)  # no point needs no rows
+        b.for_loop(begin, end, point, first, name=variable.name)
+
+    def _ring(self, ring: Ring) -> None:
+        """One row of a ring."""
+        for stage in ring.stages:
+            self._stage(stage, lambda run: run(None))
 
     # -- tiles --
 

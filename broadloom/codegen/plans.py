@@ -42,7 +42,13 @@ SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its p
 def runs_in_columns(kernel: Kernel) -> bool:
     """Whether outer points are folded side by side: the last outer loop walks through memory in unit steps and the
     stages' innermost loops do not."""
-    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages) or panel_of(kernel) is not None:
+    if (
+        kernel.serial
+        or kernel.local
+        or not kernel.outer
+        or not any(s.loops for s in kernel.stages)
+        or panel_of(kernel) is not None
+    ):
         return False
     last = kernel.outer[-1]
     if isinstance(last.extent, int) and last.extent < 4:

@@ -39,7 +39,7 @@ class Kept:
 
 def keep_rows(kernel: Kernel, buffers: Mapping[str, Buffer], private: Collection[str]) -> Kept:
     """The kernel with row buffers, as many as there is room for. `private`: workspace that no other step uses."""
-    if kernel.serial or not kernel.outer or not any(s.loops for s in kernel.stages):
+    if kernel.serial or kernel.local or not kernel.outer or not any(s.loops for s in kernel.stages):
         return Kept(kernel)
     if runs_in_columns(kernel) or panel_of(kernel) is not None or tiled_loop(kernel) is not None:
         return Kept(kernel)

@@ -19,7 +19,7 @@ from broadloom.codegen.llvm import FunctionBuilder
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.fusion.cost import body_cost
-from broadloom.fusion.handlers import Access, accesses, instructions_of
+from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel
 from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
@@ -73,7 +73,7 @@ def choose(
 def _loaded(step: Kernel | Extern) -> set[str]:
     if isinstance(step, Extern):
         return {r.buffer for r in step.operands} | (set() if step.epilogue is None else _loaded(step.epilogue))
-    return {a.buffer for s in step.stages for a in accesses(s.body) if a.mode != "set"}
+    return {a.buffer for body in bodies_of(step) for a in accesses(body) if a.mode != "set"}
 
 
 def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:

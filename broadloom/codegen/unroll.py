@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broadloom.codegen.panels import panel_of
-from broadloom.fusion.handlers import Recording, instructions_of, replay
+from broadloom.fusion.handlers import Recording, bodies_of, instructions_of, replay, with_stages
 from broadloom.fusion.ir import Accumulator, Body, Indirect, Kernel, Stage
 from broadloom.symbolic import Symbol, free_symbols
 
@@ -23,11 +23,11 @@ MAX_INSTRUCTIONS = 256
 
 def unroll(kernel: Kernel) -> Kernel:
     """The kernel with its short loops unrolled, where that keeps bodies small."""
-    found = [i for s in kernel.stages for i in instructions_of(s.body)]
+    found = [i for body in bodies_of(kernel) for i in instructions_of(body)]
     if kernel.serial or any(isinstance(i, Indirect) for i in found):
         return kernel
-    kernel = replace(kernel, stages=tuple(map(_unroll_stage, kernel.stages)))
-    return _unroll_last(kernel)
+    kernel = with_stages(kernel, _unroll_stage)
+    return kernel if kernel.local else _unroll_last(kernel)
 
 
 def _repeated(body: Body, variable: Symbol, count: int, accumulators: tuple[Accumulator, ...] = ()) -> Body:

@@ -18,7 +18,7 @@ from broadloom.codegen.streams import Keep, Stream
 from broadloom.compiler.report import AllocationRecord, KernelRecord
 from broadloom.errors import Location
 from broadloom.fusion.decide import Fuse
-from broadloom.fusion.handlers import accesses, bodies_of, instructions_of
+from broadloom.fusion.handlers import accesses, bodies_of, instructions_of, stages_of
 from broadloom.fusion.ir import Body, Compute, Extern, Kernel, Site
 from broadloom.fusion.memory_plan import buffers_of, unstored
 from broadloom.fusion.merge import NoFuse
@@ -129,7 +129,7 @@ def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRe
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")
     ops = tuple(o for o in dict.fromkeys(step.origins) if o != "copy" or len(set(step.origins)) == 1)
-    counts = _counts([s.body for s in step.stages])
+    counts = _counts([s.body for s in stages_of(step) if not s.border])
     tables = tuple((t.entries, _counts([t.body])) for t in step.tables)
     reason = how.reason if isinstance(how, Stream) else ""
     return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables, reason)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.dtypes import DType
-from broadloom.fusion.handlers import Recording, accesses, facts_of, operands_of, replay
+from broadloom.fusion.handlers import Recording, accesses, bodies_of, facts_of, operands_of, replay, with_stages
 from broadloom.fusion.ir import (
     Accumulated,
     Body,
@@ -122,7 +122,8 @@ def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer
 def _uses(step: Kernel | Extern) -> set[str]:
     if isinstance(step, Extern):
         return {r.buffer for r in (*step.operands, *step.results)}
-    return {b for stage in step.stages for b in _buffers(stage)}
+    facts = [facts_of(body) for body in bodies_of(step)]
+    return {b for f in facts for b in f.loaded | f.stored}
 
 
 def _buffers(stage: Stage) -> frozenset[str]:
@@ -135,6 +136,8 @@ def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping
     assert isinstance(kernel, Kernel)
     before = set().union(*map(_uses, steps[:number]))
     after = set().union(*map(_uses, steps[number + 1 :]))
+    if kernel.local:
+        return []  # rows are read before others are stored
     here = _uses(kernel)
     dying = sorted(b for b in here - after if buffers[b].kind == "workspace")
     born = sorted(b for b in here - before if buffers[b].kind in ("workspace", "output"))
@@ -212,11 +215,13 @@ def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:
         return replace(step, operands=regions[0], results=regions[1])
     if old not in _uses(step):
         return step
-    stages = []
-    for stage in step.stages:
-        if old in _buffers(stage):
-            recording = Recording()
-            replay(stage.body, recording, buffers={old: new})
-            stage = replace(stage, body=recording.body())
-        stages.append(stage)
-    return replace(step, stages=tuple(stages))
+
+    def renamed(body: Body) -> Body:
+        if old not in facts_of(body).loaded | facts_of(body).stored:
+            return body
+        recording = Recording()
+        replay(body, recording, buffers={old: new})
+        return recording.body()
+
+    tables = tuple(replace(t, body=renamed(t.body)) for t in step.tables)
+    return replace(with_stages(step, lambda s: replace(s, body=renamed(s.body))), tables=tables)

@@ -11,24 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from broadloom.fusion.handlers import index_of, instructions_of
-from broadloom.fusion.ir import Body, IndexValue, Indirect, Instruction, Kernel, Load, Loop, Masked, Store
+from broadloom.fusion.handlers import index_of, instructions_of, with_stages
+from broadloom.fusion.ir import Body, IndexValue, Indirect, Instruction, Kernel, Load, Loop, Masked, Stage, Store
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, mul, substitute
 
 
 def collapse(kernel: Kernel) -> Kernel:
     """The kernel with its outer loops and each stage's loops joined as far as possible."""
-    stages = list(kernel.stages)
-    for n, stage in enumerate(stages):
-        loops, (body,) = _collapse(stage.loops, (stage.body,), ())
-        stages[n] = replace(stage, loops=loops, body=body)
+    if kernel.local:  # whose outer loops have a meaning each
+        return with_stages(kernel, _joined)
+    stages = [_joined(stage) for stage in kernel.stages]
     extents = [loop.extent for s in stages for loop in s.loops]
     outer, bodies = _collapse(kernel.outer, tuple(s.body for s in stages), extents)
     if outer is kernel.outer and all(s is t for s, t in zip(stages, kernel.stages, strict=True)):
         return kernel
     joined = tuple(replace(s, body=b) for s, b in zip(stages, bodies, strict=True))
     return replace(kernel, outer=outer, stages=joined)
+
+
+def _joined(stage: Stage) -> Stage:
+    loops, (body,) = _collapse(stage.loops, (stage.body,), ())
+    return replace(stage, loops=loops, body=body)
 
 
 def _collapse(

@@ -279,13 +279,37 @@ class _KernelRun:
         self.tables = {t.name: self._entries(t) for t in self.kernel.tables}
         extents = [evaluate_size(loop.extent, self.symbols) for loop in self.kernel.outer]
         points = np.stack([g.reshape(-1) for g in np.indices(extents)]) if extents else np.zeros((0, 1), np.int64)
-        if self.kernel.serial:
+        if self.kernel.local:
+            self._runs(points)
+        elif self.kernel.serial:
             for k in range(points.shape[1]):
                 self._points(points[:, k : k + 1])
         elif points.shape[1]:
             self._points(points)
         if self.failure is not None:
             raise Failure(*self.failure)
+
+    def _runs(self, points: Array) -> None:
+        """The points one after the other, each after the rows of the rings that it needs; a run is all the values of
+        the last outer loop."""
+        length = evaluate_size(self.kernel.outer[-1].extent, self.symbols) if self.kernel.outer else 1
+        for k in range(points.shape[1]):
+            if k % length == 0:
+                symbols: Environment = {**self.symbols}
+                symbols.update({x.variable: int(v) for x, v in zip(self.kernel.outer, points[:, k], strict=True)})
+                rows = [_clip(r.behind, evaluate_size(r.extent, symbols) - 1) for r in self.kernel.rings]
+                for y in range(-self.kernel.lead, 0):
+                    self._fill(y, rows, symbols)
+            self._fill(k % length, rows, symbols)
+            self._points(points[:, k : k + 1])
+
+    def _fill(self, y: int, rows: list[int], symbols: Environment) -> None:
+        for number, ring in enumerate(self.kernel.rings):
+            stop = _clip(ring.step * y + ring.ahead + 1, evaluate_size(ring.extent, symbols))
+            for row in range(rows[number], stop):
+                for stage in ring.stages:
+                    self._stage(stage, np.arange(1), {**symbols, ring.row: row})
+            rows[number] = max(rows[number], stop)
 
     def _entries(self, table: Table) -> Array:
         frame = _Frame(self, np.arange(table.entries), {**self.symbols, table.variable: np.arange(table.entries)})
@@ -309,6 +333,10 @@ class _KernelRun:
             frame = _Frame(self, at, symbols).kept(active)
             frame.symbols.update({loop.variable: value for loop, value in zip(stage.loops, step, strict=True)})
             frame.body(stage.body)
+
+
+def _clip(value: int, top: int) -> int:
+    return max(0, min(value, top))
 
 
 # ---- programs -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ only while no store to its buffer lies between; `Indirect` and stores are effect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from broadloom.dtypes import DType
@@ -29,6 +29,7 @@ from broadloom.fusion.ir import (
     Operand,
     Reduce,
     Running,
+    Stage,
     Store,
 )
 from broadloom.records import dataclass
@@ -276,8 +277,19 @@ def accesses(body: Body) -> tuple[Access, ...]:
 
 
 def bodies_of(kernel: Kernel) -> tuple[Body, ...]:
-    """The bodies of a kernel in the order in which they run: those of its tables, then those of its stages."""
-    return (*(t.body for t in kernel.tables), *(s.body for s in kernel.stages))
+    """The bodies of a kernel in the order in which they run: those of its tables, its rings and its stages."""
+    return (*(t.body for t in kernel.tables), *(s.body for s in stages_of(kernel)))
+
+
+def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
+    """The stages of a kernel's rings, then its own."""
+    return (*(s for r in kernel.rings for s in r.stages), *kernel.stages)
+
+
+def with_stages(kernel: Kernel, change: Callable[[Stage], Stage]) -> Kernel:
+    """The kernel with its stages, and those of its rings, changed."""
+    rings = tuple(replace(r, stages=tuple(map(change, r.stages))) for r in kernel.rings)
+    return replace(kernel, stages=tuple(map(change, kernel.stages)), rings=rings)
 
 
 def count_ops(body: Body) -> int:

@@ -35,12 +35,13 @@ class Layout:
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A piece of memory. `kind`: "input" and "output" belong to the caller, number `position`; "workspace" is
-    planned by the memory plan; "constant" is emitted into the module's read-only data."""
+    planned by the memory plan; "constant" is emitted into the module's read-only data; "local", of constant size, is
+    what each run of a range of points of the one kernel that names it has to itself."""
 
     name: str
     dtype: DType
     layout: Layout
-    kind: Literal["input", "output", "workspace", "constant"]
+    kind: Literal["input", "output", "workspace", "constant", "local"]
     position: int = -1
     constant: Constant | None = None
     aligned: bool = True
@@ -236,9 +237,29 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Ring:
+    """A window of rows of a value, which are computed just before they are read; the local buffer holds as many of
+    its `extent` rows as are read at once, a row in the place of one that is read no more.
+
+    A run of consecutive values [begin, end) of the last outer loop, whose other loops stand still, has next = clip(step
+    * begin + behind, 0, extent - 1). At each value y, for all rings in order, the `stages` fill the rows from next to
+    clip(step * y + ahead + 1, 0, extent), one after the other, and next moves there; then the kernel's stages run.
+    Enough values before `begin` precede, at which only rings are filled, that a value adds at most `step` rows."""
+
+    buffer: str
+    row: Symbol
+    extent: Size
+    step: int
+    ahead: int
+    behind: int
+    stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """For every point of `outer` (any order, in parallel unless `serial`): accumulators start at their identity,
-    then the stages run in order. The tables are filled before."""
+    then the stages run in order, after those of the rings that the point needs. The tables are filled before. `local`
+    names the kernel's own buffers: at a point, nothing is read of them but what a ring or an earlier stage put in."""
 
     name: str
     outer: tuple[Loop, ...]
@@ -247,6 +268,13 @@ class Kernel:
     serial: bool = False  # scatter with possibly equal indices
     origins: tuple[str, ...] = ()  # op names fused here, for the report
     tables: tuple[Table, ...] = ()
+    local: tuple[str, ...] = ()
+    rings: tuple[Ring, ...] = ()
+
+    @property
+    def lead(self) -> int:
+        """How many values before the first one of a run the rings begin."""
+        return max((-((r.behind - r.ahead - 1) // r.step) - 1 for r in self.rings), default=0)
 
 
 @dataclass(frozen=True, slots=True)

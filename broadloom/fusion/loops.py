@@ -22,7 +22,7 @@ GUESS = 1024  # the size that a symbol is taken for where strides are compared
 
 def finalise(kernel: Kernel) -> Kernel:
     """Sort, split and join the loops of `kernel`."""
-    return collapse(peel(in_memory_order(kernel)))
+    return collapse(kernel if kernel.local else peel(in_memory_order(kernel)))
 
 
 def in_memory_order(kernel: Kernel) -> Kernel:

@@ -35,6 +35,7 @@ from broadloom.fusion.ir import (
     Reduce,
     ReductionKind,
     Region,
+    Ring,
     Running,
     Site,
     Stage,
@@ -50,13 +51,15 @@ _NAME = r'(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")'
 _BRACKET = r"\[[^\[\]]*\]"
 _SYMBOL = rf"(\w+): ({_BRACKET})"
 _LAYOUT = rf"({_BRACKET}) strides (\(.*?\))(?: offset ({_BRACKET}))?"
+_KINDS = "input|output|workspace|constant|local"
 _PATTERNS = {
     "program": rf"program ({_NAME})",
     "symbol": rf"symbol {_SYMBOL}",
     "bind": r"bind (\w+) = (size|stride|value) (\d+) (\d+)",
-    "buffer": rf"buffer ({_NAME}): (\w+)(\[.*?) (input|output|workspace|constant)(?: (\d+))?( unaligned)?(?: = (.*))?",
+    "buffer": rf"buffer ({_NAME}): (\w+)(\[.*?) ({_KINDS})(?: (\d+))?( unaligned)?(?: = (.*))?",
     "site": rf"site (index|linalg|value|memory) ({_NAME}) (-?\d+)",
-    "kernel": rf"kernel ({_NAME})( serial)?(?: origins \((.*)\))?",
+    "kernel": rf"kernel ({_NAME})( serial)?(?: origins \((.*?)\))?(?: local \((.*)\))?",
+    "ring": rf"ring ({_NAME}) {_SYMBOL} < (.+) step (\d+) ahead (-?\d+) behind (-?\d+)",
     "outer": rf"outer {_SYMBOL} < (.+)",
     "accumulator": rf"accumulator ({_NAME}) (\w+) (\w+) (\w+)",
     "table": rf"table ({_NAME}) {_SYMBOL} (\w+) -> (\w+)",
@@ -250,25 +253,43 @@ class _Parser:
     # -- kernels --
 
     def kernel(self, line: _Line) -> Kernel:
-        name, serial, origins = line.match("kernel")
+        name, serial, origins, local = line.match("kernel")
         saved = dict(self.symbols)
         outer = tuple(self.loop(x, "outer") for x in self.take("outer"))
         accumulators = tuple(self.accumulator(x) for x in self.take("accumulator"))
         tables = []
         while (following := self.peek()) is not None and following.word == "table":
             tables.append(self.table(following))
-        stages = []
-        while (following := self.peek()) is not None and following.word == "stage":
+        rings = []
+        while (following := self.peek()) is not None and following.word == "ring":
+            rings.append(self.ring(following))
+        stages = self.stages(line.indent)
+        self.symbols = saved
+        fused, own = (tuple(_name(o) for o in split(names or "")) for names in (origins, local))
+        serially = serial is not None
+        return Kernel(_name(name), outer, stages, accumulators, serially, fused, tuple(tables), own, tuple(rings))
+
+    def stages(self, indent: int) -> tuple[Stage, ...]:
+        """The stages that are deeper than `indent`."""
+        found = []
+        while (following := self.peek()) is not None and following.word == "stage" and following.indent > indent:
             self.at += 1
             inside = dict(self.symbols)
             loops = tuple(self.loop(x, "loop") for x in self.take("loop"))
             body = self.body(0)
             sequential, border = following.match("stage")
-            stages.append(Stage(loops, body, sequential is not None, border is not None))
+            found.append(Stage(loops, body, sequential is not None, border is not None))
             self.symbols = inside
-        self.symbols = saved
-        names = tuple(_name(o) for o in split(origins or ""))
-        return Kernel(_name(name), outer, tuple(stages), accumulators, serial is not None, names, tuple(tables))
+        return tuple(found)
+
+    def ring(self, line: _Line) -> Ring:
+        self.at += 1
+        inside = dict(self.symbols)
+        buffer, row, bounds, extent, step, ahead, behind = line.match("ring")
+        symbol = self.symbol(line, row, bounds)
+        stages = self.stages(line.indent)
+        self.symbols = inside
+        return Ring(_name(buffer), symbol, self.size(line, extent), int(step), int(ahead), int(behind), stages)
 
     def table(self, line: _Line) -> Table:
         self.at += 1

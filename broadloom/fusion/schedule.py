@@ -14,13 +14,14 @@ from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
 from broadloom.fusion.epilogue import fuse_epilogues
-from broadloom.fusion.handlers import accesses, facts_of, instructions_of, without_dead
+from broadloom.fusion.handlers import accesses, facts_of, instructions_of, stages_of, without_dead
 from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Reduce, Running
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
 from broadloom.fusion.merge import NoFuse, merge
 from broadloom.fusion.shifts import fold_shifted
 from broadloom.fusion.tables import TableDecision, tabulate
+from broadloom.fusion.windows import through_windows
 from broadloom.records import dataclass
 
 LOOK_BACK = 24  # groups looked at for each operation: bounds the time for long programs
@@ -53,8 +54,8 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> S
     point computes what it needs."""
     decisions: list[Decision] = []
     if fusion:
-        operations, known, shifted = fold_shifted(lowered.operations, lowered.buffers)
-        lowered = replace(lowered, operations=tuple(operations), buffers=tuple(known))
+        operations, folded, shifted = fold_shifted(lowered.operations, lowered.buffers)
+        lowered = replace(lowered, operations=tuple(operations), buffers=tuple(folded))
         decisions += (Decision(s.first, s.second, Fuse(s.reason)) for s in shifted)
     dtypes = {b.name: b.dtype for b in lowered.buffers}
     groups: list[Kernel | Extern] = []
@@ -64,17 +65,24 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> S
         else:
             groups.append(operation)
     groups = [keep_scalars(s) if isinstance(s, Kernel) else s for s in groups]
-    steps = share_buffers(_without_dead(groups, lowered), {b.name: b for b in lowered.buffers})
+    kept: Sequence[Kernel | Extern] = _without_dead(groups, lowered)
+    known = {b.name: b for b in lowered.buffers}
+    weighed: list[TableDecision] = []
     if fusion:
         outputs = frozenset(b.name for b in lowered.buffers if b.kind in ("input", "output"))
+        kept, known, windowed = through_windows(kept, known, weighed if tables else None)
+        decisions += [Decision(_label(w.first), _label(w.second), w.outcome) for w in windowed]
+    steps: Sequence[Kernel | Extern] = share_buffers(kept, known)
+    if fusion:
         steps, taken = fuse_epilogues(steps, outputs, _depends)
         decisions += [Decision(_name(a), _name(b), outcome) for a, b, outcome in taken]
     named = _named([finalise(s) if isinstance(s, Kernel) else s for s in steps])
-    weighed: list[TableDecision] = []
+    names = {old.name: new.name for old, new in zip(steps, named, strict=True)}
+    weighed = [replace(d, kernel=names[d.kernel]) for d in weighed]
     if tables:
-        named = _tabulated(named, {b.name: b for b in lowered.buffers}, weighed)
+        named = _tabulated(named, known, weighed)
     used = _used(named)
-    buffers = tuple(b for b in lowered.buffers if b.kind in ("input", "output") or b.name in used)
+    buffers = tuple(b for b in known.values() if b.kind in ("input", "output") or b.name in used)
     program = Program(lowered.name, lowered.symbols, lowered.bindings, buffers, named, lowered.sites)
     return Scheduled(program, tuple(decisions), tuple(weighed))
 
@@ -84,7 +92,7 @@ def _tabulated(
 ) -> tuple[Kernel | Extern, ...]:
     found: list[Kernel | Extern] = []
     for step in steps:
-        if isinstance(step, Kernel):
+        if isinstance(step, Kernel) and not step.local:
             step, decisions = tabulate(step, buffers)
             weighed += decisions
         found.append(step)
@@ -156,7 +164,7 @@ def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
             more, made, _ = _effects(step.epilogue)
             loaded, stored = loaded | more, stored | made
         return loaded, stored, step.site >= 0
-    found = [facts_of(stage.body) for stage in step.stages]
+    found = [facts_of(stage.body) for stage in stages_of(step)]
     loaded = {b for f in found for b in f.loaded}
     stored = {b for f in found for b in f.stored}
     return loaded, stored, any(f.raises for f in found)

@@ -18,7 +18,7 @@ from typing import Any
 
 from broadloom.dtypes import DType, uint8
 from broadloom.fusion.cost import LOOKUP_COST, instruction_cost
-from broadloom.fusion.handlers import Handler, Recording, Replay, facts_of, operands_of, without_dead
+from broadloom.fusion.handlers import Handler, Recording, Replay, facts_of, operands_of, with_stages, without_dead
 from broadloom.fusion.ir import (
     Body,
     Buffer,
@@ -338,9 +338,10 @@ class _Expanding(Replay):
 def without_tables(kernel: Kernel) -> Kernel:
     """The kernel that computes at each point what `kernel` looks up."""
     tables = {t.name: t for t in kernel.tables}
-    stages = []
-    for stage in kernel.stages:
+
+    def expanded(stage: Stage) -> Stage:
         recording = Recording()
         _Expanding(tables=tables).run(stage.body, recording, [])
-        stages.append(replace(stage, body=recording.body()))
-    return replace(kernel, stages=tuple(stages), tables=())
+        return replace(stage, body=recording.body())
+
+    return replace(with_stages(kernel, expanded), tables=())

@@ -20,6 +20,8 @@ below it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broadloom.errors import VerifyError
 from broadloom.fusion.ir import (
     Accumulated,
@@ -41,6 +43,7 @@ from broadloom.fusion.ir import (
     Reduce,
     Region,
     Running,
+    Stage,
     Store,
 )
 from broadloom.graph.text import format_name, format_value
@@ -76,16 +79,27 @@ def print_kernel(kernel: Kernel) -> list[str]:
         head += " serial"
     if kernel.origins:
         head += f" origins ({', '.join(map(format_name, kernel.origins))})"
+    if kernel.local:
+        head += f" local ({', '.join(map(format_name, kernel.local))})"
     lines = [head]
     lines += [f"  outer {_loop(loop)}" for loop in kernel.outer]
     lines += [f"  accumulator {format_name(a.name)} {a.kind} {a.dtype} {a.value_dtype}" for a in kernel.accumulators]
     for t in kernel.tables:
         lines.append(f"  table {format_name(t.name)} {_symbol(t.variable)} {t.key} -> {t.dtype}")
         lines += print_body(t.body, "    ")
-    for stage in kernel.stages:
-        lines.append("  stage" + " sequential" * stage.sequential + " border" * stage.border)
-        lines += [f"    loop {_loop(loop)}" for loop in stage.loops]
-        lines += print_body(stage.body, "    ")
+    for r in kernel.rings:
+        place = f"step {r.step} ahead {r.ahead} behind {r.behind}"
+        lines.append(f"  ring {format_name(r.buffer)} {_symbol(r.row)} < {r.extent} {place}")
+        lines += _stages(r.stages, "    ")
+    return lines + _stages(kernel.stages, "  ")
+
+
+def _stages(stages: Sequence[Stage], indent: str) -> list[str]:
+    lines = []
+    for stage in stages:
+        lines.append(f"{indent}stage" + " sequential" * stage.sequential + " border" * stage.border)
+        lines += [f"{indent}  loop {_loop(loop)}" for loop in stage.loops]
+        lines += print_body(stage.body, indent + "  ")
     return lines
 
 

@@ -34,7 +34,9 @@ from broadloom.fusion.ir import (
     Masked,
     Program,
     Reduce,
+    Ring,
     Running,
+    Stage,
     Store,
     Table,
 )
@@ -59,6 +61,9 @@ def verify(program: Program) -> None:
         positions = sorted(b.position for b in program.buffers if b.kind == kind)
         if len(set(positions)) != len(positions) or (kind == "output" and positions != list(range(len(positions)))):
             raise VerifyError(f"{kind} buffers are misnumbered", got=positions)
+    local = [n for step in program.steps if isinstance(step, Kernel) for n in step.local]
+    if sorted(local) != sorted(b.name for b in program.buffers if b.kind == "local"):
+        raise VerifyError("local buffers are not those of one kernel each", got=", ".join(local))
     for step in program.steps:
         if isinstance(step, Kernel):
             _KernelVerifier(step, buffers, len(program.sites), dict(symbols)).run()
@@ -74,6 +79,8 @@ def _verify_buffer(buffer: Buffer, symbols: Mapping[str, Symbol]) -> None:
         _verify_size(size, symbols, buffer.name)
     if (buffer.kind in ("input", "output")) != (buffer.position >= 0):
         raise VerifyError("buffer position does not fit its kind", got=f"{buffer.name}: {buffer.position}")
+    if buffer.kind == "local" and not all(isinstance(n, int) for n in (*layout.shape, *layout.strides)):
+        raise VerifyError("local buffer is of no constant size", got=f"{buffer.name}: {layout}")
     if (buffer.kind == "constant") != (buffer.constant is not None):
         raise VerifyError("constant data does not fit the buffer's kind", got=buffer.name)
 
@@ -122,11 +129,31 @@ class _KernelVerifier:
             self.table(table)
         self.tables = tables
         self.open(self.kernel.outer)
-        for stage in self.kernel.stages:
+        for ring in self.kernel.rings:
+            self.ring(ring)
+        self.stages(self.kernel.stages, accumulators)
+
+    def stages(self, stages: Sequence[Stage], accumulators: Mapping[str, Accumulator]) -> None:
+        for stage in stages:
             outside = dict(self.symbols)
             self.open(stage.loops)
             self.body(stage.body, [], accumulators)
             self.symbols = outside
+
+    def ring(self, ring: Ring) -> None:
+        if ring.buffer not in self.kernel.local or not self.kernel.outer:
+            raise self.fail("ring without a local buffer, or without a loop to run along", ring.buffer)
+        if ring.step < 1 or ring.behind > ring.ahead:
+            raise self.fail("ring does not move forward", f"step {ring.step}, {ring.behind} to {ring.ahead}")
+        outside = dict(self.symbols)
+        last = self.kernel.outer[-1].variable
+        del self.symbols[last.name]  # rows are filled ahead of it
+        self.size(ring.extent)
+        self.bind(ring.row)
+        self.stages(ring.stages, {})
+        if any(facts_of(s.body).stored != {ring.buffer} for s in ring.stages):
+            raise self.fail("ring's stages do not fill it, or more", ring.buffer)
+        self.symbols = outside
 
     def table(self, table: Table) -> None:
         if table.key.itemsize != 1 or (table.variable.lo, table.variable.hi) != (0, table.entries - 1):
@@ -172,6 +199,8 @@ class _KernelVerifier:
     def buffer(self, name: str) -> Buffer:
         if name not in self.buffers:
             raise self.fail("no such buffer", name)
+        if self.buffers[name].kind == "local" and name not in self.kernel.local:
+            raise self.fail("local buffer of another kernel", name)
         return self.buffers[name]
 
     def instruction(

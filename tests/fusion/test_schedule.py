@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broadloom.dtypes import float32
-from broadloom.fusion import handlers
+from broadloom.fusion import handlers, windows
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
@@ -59,7 +59,7 @@ def test_shared_dear_value_is_computed_once():
     assert len(kernel.outer) == 1  # both axes joined
 
 
-def test_window_over_a_dear_producer_reads_a_buffer():
+def test_window_over_a_dear_producer_reads_a_buffer_of_a_piece():
     def f(b, x):
         e = b.call("exp", x)
         left = b.call("slice", e, starts=(0,), sizes=(99998,), steps=(1,))
@@ -67,10 +67,15 @@ def test_window_over_a_dear_producer_reads_a_buffer():
         return b.call("add", left, right)
 
     found = scheduled(graph_of(f, (100000,)))
-    first, second = found.program.steps
-    assert [i.op for i in first.stages[0].body.instructions if isinstance(i, Compute)] == ["exp"]
-    assert [i.op for i in second.stages[0].body.instructions if isinstance(i, Compute)] == ["add"]
+    (kernel,) = found.program.steps
+    first, second = kernel.stages
+    assert [i.op for i in first.body.instructions if isinstance(i, Compute)] == ["exp"]
+    assert [i.op for i in second.body.instructions if isinstance(i, Compute)] == ["add"]
     assert any("read at another point" in d.outcome.reason or "differ" in d.outcome.reason for d in found.decisions)
+    assert any(d.outcome == Fuse("b0 is made piece by piece") for d in found.decisions)
+    (buffer,) = (b for b in found.program.buffers if b.name in kernel.local)
+    pieces = -(-99998 // windows.PIECE)
+    assert buffer.kind == "local" and buffer.layout.shape == (1, -(-99998 // pieces) + 2, 1)  # pieces of equal length
 
 
 def test_window_over_a_cheap_producer_is_recomputed():

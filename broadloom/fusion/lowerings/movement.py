@@ -148,8 +148,9 @@ def _beyond(mode: str, i: Size, n: Size, before: Size, after: Size) -> Size:
         return smin(smax(i, 0), n - 1)
     shared = 0 if mode == "reflect" else 1  # whether the last element comes twice
     if before != 0:
-        i = smax(i, -i - shared)
-    return smin(i, 2 * (n - 1) + shared - i) if after != 0 else i
+        i = smax(0, i, -i - shared)
+    # That it lies within the axis is said too, where bounds do not prove it.
+    return smax(0, smin(i, n - 1, 2 * (n - 1) + shared - i)) if after != 0 else smin(i, n - 1)
 
 
 def lower_repeat(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
