@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.columns import COLUMNS, OURS
-from benchmarks.lines import REASONS, least_seconds, lines, triad
+from benchmarks.lines import least_seconds, lines, triad
 from benchmarks.results import Cell, Run
 from benchmarks.timing import Spread
 
@@ -130,7 +130,7 @@ def promises(run: Run, memory: str) -> Sheet:
     rows = []
     for line in lines(run, memory):
         bound = f"at {'least' if line.least else 'most'} {line.allowed:g}"
-        reason = "" if line.holds else REASONS.get(line.workload, "")
+        reason = "" if line.holds else line.reason
         kept = "yes" if line.holds else f"NO: {reason}" if reason else "NO"
         exact = line.measured.low == line.measured.high
         measured = f"{line.measured.median:.2f}" if exact else show_spread(line.measured)

@@ -33,7 +33,7 @@ from benchmarks import (
 )
 from benchmarks.columns import COLUMNS, OURS
 from benchmarks.comparison import Plan
-from benchmarks.lines import BLAS_LINES, TRIAD_LINES, lines
+from benchmarks.lines import BLAS_LINES, REASONS, TRIAD_LINES, lines
 from benchmarks.processes import CHOSEN_PROCESSOR, MEMORY, ColumnError, Process, environment
 from benchmarks.results import Cell, Facts, Run, close, compared, error, from_json, to_json
 from benchmarks.targets import FirstCall, targets
@@ -276,6 +276,9 @@ def test_lines_are_judged_by_the_spread() -> None:
     assert "gelu: share of the larger limit (arithmetic)" in {
         x.what for x in lines(run, "fresh") if x.measured.low == 0.9
     }
+    reasons = {line.what: line.reason for line in lines(run, "fresh")}
+    assert reasons["softmax: first call, cold, over jax's, cold"] == REASONS["first call over jax's"]
+    assert reasons["layer-norm: share of the triad"] == ""
     cells = run.cells["fresh"]
     cells["softmax"]["broadloom"] = Cell((1.8, 6.0, 2.5))  # 0.9, 1.5 and 1.25 of jax's: slower, but not beyond doubt
     assert next(lines(run, "fresh")).holds
