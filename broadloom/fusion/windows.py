@@ -275,10 +275,10 @@ def _axes_of(producer: Kernel, buffer: Buffer) -> tuple[Axis, ...] | None:
     """The axes of a buffer in memory order, with the producer's loops that fill them; those of size 1 are none."""
     layout = buffer.layout
     axes = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
-    (store,) = (i for i in producer.stages[0].body.instructions if isinstance(i, Store))
-    if layout.offset != 0 or len(axes) != len(producer.outer):
+    stores = [i for i in producer.stages[0].body.instructions if isinstance(i, Store)]
+    if len(stores) != 1 or layout.offset != 0 or len(axes) != len(producer.outer):
         return None
-    index, found = store.index, list[Axis]()
+    index, found = stores[0].index, list[Axis]()
     for loop in producer.outer:  # sorted: the outermost in memory first
         stride = next((s for n, s in axes if n == loop.extent and _step(index, loop.variable) == s), None)
         if stride is None:

@@ -295,3 +295,19 @@ def test_the_image_pipeline_keeps_no_float_image(rng):
         photo = rng.integers(0, 256, shape, dtype=np.uint8)
         want = image_pipeline.enhance(photo).astype(int)
         assert np.abs(dynamic(photo).astype(int) - want).max(initial=0) <= 1
+
+
+def test_a_producer_of_two_arrays_is_no_row_of_a_ring():
+    def f(x, y):
+        low, high = x % 16, x // 16
+        y[...] = low
+        return low[1:] + low[:-1], high[1:] - high[:-1]
+
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (300, 70)).astype(np.int32)
+    for dynamic in (False, True):
+        got, want = [np.zeros_like(x), np.zeros_like(x)]
+        results = bl.compile(f, fullgraph=True, dynamic=dynamic)(x, got)
+        for a, b in zip(results, f(x, want), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(got, want)
