@@ -163,8 +163,14 @@ def reach_of(index: Size, size: Size, variables: Collection[Symbol]) -> Reach | 
     return Reach(found[0], step, low, high)
 
 
-def _span(e: Size, size: Size, v: Symbol) -> Span | None:
-    """(step, low, high): e lies in step * v + [low, high], but where an end of the axis cuts it off."""
+def _span(e: Size, size: Size, v: Symbol, sign: int = 1, shift: Size = 0) -> Span | None:
+    """(step, low, high): e lies in step * v + [low, high], but where an end of the axis cuts off the whole index,
+    sign * e + shift.
+
+    >>> v = Symbol("v", 0, 9)
+    >>> _span(smax(0, v - 1), 12, v), _span(smax(0, v - 1) + 2, 12, v)
+    ((1, -1, -1), None)
+    """
     split = coefficient(e, v)
     if split is not None:
         step, rest = split
@@ -172,25 +178,28 @@ def _span(e: Size, size: Size, v: Symbol) -> Span | None:
     if isinstance(e, Add):
         terms, constant = _terms(e)
         moving = [t for t in terms if v in free_symbols(t)]
-        inner = _span(moving[0], size, v) if len(moving) == 1 else None
         rest = total([*(t for t in terms if t not in moving), constant])
+        inner = _span(moving[0], size, v, sign, shift + sign * rest) if len(moving) == 1 else None
         return None if inner is None else (inner[0], inner[1] + rest, inner[2] + rest)
     if isinstance(e, Mul) and len(e.factors) == 1 and e.coefficient == -1:
-        inner = _span(e.factors[0], size, v)
+        inner = _span(e.factors[0], size, v, -sign, shift)
         return None if inner is None else (-inner[0], -1 * inner[2], -1 * inner[1])
-    return _extremum(e, size, v) if isinstance(e, Min | Max) else None
+    return _extremum(e, size, v, sign, shift) if isinstance(e, Min | Max) else None
 
 
-def _extremum(e: Min | Max, size: Size, v: Symbol) -> Span | None:
+def _extremum(e: Min | Max, size: Size, v: Symbol, sign: int, shift: Size) -> Span | None:
     forward: list[Span] = []
     backward: list[Span] = []
     for o in e.operands:
         if v not in free_symbols(o):
-            cuts_off = le(o, 0) if isinstance(e, Max) else ge(o, size - 1)
-            if cuts_off is not True:
+            at = sign * o + shift
+            before = isinstance(e, Max) == (
+                sign > 0
+            )  # what is cut off lies before the first element, or behind the last
+            if (le(at, 0) if before else ge(at, size - 1)) is not True:
                 return None
             continue
-        span = _span(o, size, v)
+        span = _span(o, size, v, sign, shift)
         if span is None:
             return None
         (forward if span[0] > 0 else backward).append(span)
@@ -198,13 +207,13 @@ def _extremum(e: Min | Max, size: Size, v: Symbol) -> Span | None:
     if not forward or len(steps) != 1:
         return None
     step, low, high = forward[0][0], smin(*(s[1] for s in forward)), smax(*(s[2] for s in forward))
-    for _, first, last in backward:  # mirrored at an end: as far behind it as the other operand lies before it
+    for _, least, last in backward:  # mirrored at an end: as far behind it as the other operand lies before it
         if isinstance(e, Max):
             high = smax(high, last)
         elif v.hi is None:
             return None
         else:
-            low = smin(low, first - 2 * step * v.hi)
+            low = smin(low, least - 2 * step * v.hi)
     return step, low, high
 
 

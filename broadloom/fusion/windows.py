@@ -26,7 +26,7 @@ from broadloom.fusion.peel import FEW_POINTS, borders_of, stages_over
 from broadloom.fusion.tables import TableDecision, tabulate
 from broadloom.fusion.window_maps import Reach, along_axes, loads_of, points_of, reach_of
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol, free_symbols, mod, product, smax, smin, substitute
+from broadloom.symbolic import Size, Symbol, coefficient, free_symbols, le, mod, product, smax, smin, substitute
 
 LOCAL_BYTES = 48 << 10  # of all rings of a kernel: they lie on the stack, and stay in the nearest caches
 SHORT_ROW = 64  # elements behind an axis below which its entries are no rows: pieces of them are read as one
@@ -319,6 +319,7 @@ def _windows(
     strides, sizes = [a.stride for a in axes], [a.loop.extent for a in axes]
     variables = [x.variable for x in reader.outer]
     found: list[Reach | frozenset[Symbol] | None] = [None] * len(axes)
+    cut_off: set[int] = set()
     for load, known in loads:
         if load.dtype is not buffer.dtype:
             return NoFuse(f"{buffer.name} is seen through another dtype")
@@ -329,7 +330,25 @@ def _windows(
         for k, (place, size) in enumerate(zip(places, sizes, strict=True)):
             reach = reach_of(place, size, variables)
             found[k] = _union(found[k], reach or frozenset(v for v in variables if v in free_symbols(place)))
-    return [f for f in found if f is not None]
+            if reach is not None and reach.variable is not None and coefficient(place, reach.variable) is None:
+                cut_off.add(k)
+    windows = [f for f in found if f is not None]
+    points = points_of(reader.outer)
+    for k in sorted(cut_off):
+        if not _meets(windows[k], sizes[k], points):
+            return NoFuse(f"a window over {buffer.name} may lie beyond its ends as a whole")
+    return windows
+
+
+def _meets(window: Reach | frozenset[Symbol], size: Size, points: Mapping[Symbol, Size]) -> bool:
+    """Whether a window holds an element of its axis at each point, the first and the last among them: beyond an end
+    the element at that end is read, which is in the ring only where the window has come to it and has not passed it."""
+    if not isinstance(window, Reach) or window.variable is None:
+        return True  # the axis as a whole is kept, or nothing is
+    v = points.get(window.variable, window.variable)
+    if not isinstance(v, Symbol) or v.hi is None:
+        return False
+    return window.high >= 0 and le(v.hi * window.step + window.low, size - 1) is True
 
 
 def _union(old: Reach | frozenset[Symbol] | None, new: Reach | frozenset[Symbol]) -> Reach | frozenset[Symbol]:

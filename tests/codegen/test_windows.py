@@ -259,6 +259,73 @@ def test_what_is_no_window_keeps_its_buffer(function, reason, rng):
     assert not any(s.local for s in found.program.steps if isinstance(s, Kernel))
 
 
+def before_the_first_row(x):
+    p = np.pad(np.exp(-x * x), ((2, 0), (0, 0)), mode="edge")[:-2]
+    return p[:, 3:] + p[:, :-3] * p[:, 1:-2]
+
+
+def behind_the_last_row(x):
+    p = np.pad(np.exp(-x * x), ((0, 2), (0, 0)), mode="edge")[2:]
+    return p[:, 3:] + p[:, :-3] * p[:, 1:-2]
+
+
+def behind_the_end(x):
+    """Threads whose first window lies behind the last row of what a chain has made."""
+    y = np.exp(-x * x)
+    z = np.tanh(y[:-4] + y[4:] * y[2:-2])
+    p = np.pad(z, ((0, 60), (0, 0)), mode="edge")
+    return p[:, 3:] + p[:, :-3] * p[:, 1:-2]
+
+
+@pytest.mark.parametrize("function", [before_the_first_row, behind_the_last_row, behind_the_end])
+def test_windows_that_lie_beyond_an_end_keep_their_buffer(function, rng):
+    x = rng.standard_normal((90, 40)).astype(f4)
+    assert "may lie beyond its ends as a whole" in reasons(same(function, [x]))
+    given = [[rng.standard_normal(s).astype(f4)] for s in [(90, 40), (6, 5), (7, 33), (300, 20)]]
+    same(function, given[0], dynamic=True, sizes=given)
+    for threads in (1, 2, 3, 4):
+        compiled, plain = (
+            bl.compile(function, fullgraph=True, options={"num_threads": threads, "fusion": fusion})
+            for fusion in (True, False)
+        )
+        x = rng.standard_normal((300, 150))
+        assert compiled(x).tobytes() == plain(x).tobytes()
+
+
+@pytest.mark.parametrize("mode", ["edge", "symmetric"])
+def test_what_is_cut_off_elsewhere_than_at_an_end_keeps_its_buffer(mode, rng):
+    """The edges of a cheap stencil, repeated: rows of what it reads are cut off at those of the stencil."""
+
+    def repeated(x):
+        y = np.exp(-x * x)
+        z = np.abs(y[1:-1, 1:] * y[:-2, :-1] - y[2:, 1:])
+        p = np.pad(z, ((1, 1), (0, 0)), mode=mode)
+        return p[:-2, 1:] + p[2:, :-1] * p[1:-1, 1:]
+
+    x = rng.standard_normal((90, 40)).astype(f4)
+    found = same(repeated, [x])
+    if mode == "edge" and workspace_of(found):
+        assert "does not move evenly" in reasons(found)
+    given = [[rng.standard_normal(s).astype(f4)] for s in [(90, 40), (4, 5), (7, 33), (300, 20)]]
+    same(repeated, given[0], dynamic=True, sizes=given)
+
+    def first_row(x):
+        y = np.exp(-x * x)
+        p = np.pad(np.abs(y[1:-1] * y[:-2] - y[2:]), ((1, 0), (0, 0)), mode=mode)
+        return p[:, 1:-2] * p[:, :-3] - p[:, 3:]
+
+    assert "does not move evenly" in reasons(same(first_row, [x]))
+
+
+def test_windows_that_hold_a_row_at_each_point_have_a_ring_beside_edges(rng):
+    def ahead(x):
+        p = np.pad(np.exp(-x * x), ((2, 2), (0, 0)), mode="edge")
+        return p[:-4] + p[2:-2] * p[4:]
+
+    kernel = kernel_of(same(ahead, [rng.standard_normal((90, 40)).astype(f4)]))
+    assert [(r.behind, r.ahead) for r in kernel.rings] == [(-2, 2)]
+
+
 def test_windows_too_tall_for_the_cache_keep_their_buffer(rng):
     def tall(x):
         y = np.exp(x)
