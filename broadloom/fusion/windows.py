@@ -243,23 +243,26 @@ def _member(chain: Chain, producer: Kernel, buffer: Buffer) -> Member | NoFuse:
         loads = loads_of(reader.stages[0].body, buffer.name, points_of(reader.outer))
         if not loads:
             continue
-        windows = _windows(reader, loads, buffer, axes, indices)
-        if isinstance(windows, NoFuse):
-            return windows
+        looked = _windows(reader, loads, buffer, axes, indices)
+        if isinstance(looked, NoFuse):
+            return looked
+        windows, cut_off = looked
         if not reader_roles:
-            outcome = _assign(chain, windows, axes)
+            outcome = _assign(chain, windows, axes, cut_off)
             if outcome is not None:
                 return outcome
             reader_roles = chain.roles
-        seen = _roles(chain, windows, reader_roles, buffer)
+        seen = _roles(chain, windows, reader_roles, buffer, cut_off)
         if isinstance(seen, NoFuse):
             return seen
         if roles not in (None, seen):
             return NoFuse(f"{buffer.name} is read along different axes")
         roles = seen
-        for role, reach in zip(roles, windows, strict=True):
+        for k, (role, reach) in enumerate(zip(roles, windows, strict=True)):
             if role in ("row", "strip"):
                 assert isinstance(reach, Reach)
+                if role == "row" and k in cut_off and reach.high < 0:
+                    return NoFuse(f"a window over {buffer.name} may lie before its first row as a whole")
                 joined = _joined(extents.get(role), _scaled(reach, scale.get(role)))
                 if joined is None:
                     return NoFuse(f"{buffer.name} is read at different speeds")
@@ -268,6 +271,10 @@ def _member(chain: Chain, producer: Kernel, buffer: Buffer) -> Member | NoFuse:
     named = tuple(replace(a, role=role) for a, role in zip(axes, roles, strict=True))
     if any(a.role == "inner" and not isinstance(a.loop.extent, int) for a in named):
         return NoFuse(f"how long the inner axes of {buffer.name} are is not known")
+    given = points_of(chain.last.outer)
+    for axis in named:
+        if axis.role in extents and not _meets(extents[axis.role], axis.loop.extent, chain.loop(axis.role), given):
+            return NoFuse(f"a window over {buffer.name} may lie beyond its ends as a whole")
     return Member(producer, buffer, named, extents.get("row"), extents["strip"], indices)
 
 
@@ -314,8 +321,9 @@ def _windows(
     buffer: Buffer,
     axes: Sequence[Axis],
     indices: dict[Size, tuple[Size, ...]],
-) -> list[Reach | frozenset[Symbol]] | NoFuse:
-    """For each axis the reach of all loads together, or the loops that the index depends on where there is none."""
+) -> tuple[list[Reach | frozenset[Symbol]], frozenset[int]] | NoFuse:
+    """For each axis the reach of all loads together, or the loops that the index depends on where there is none; and
+    the axes whose ends cut some index off."""
     strides, sizes = [a.stride for a in axes], [a.loop.extent for a in axes]
     variables = [x.variable for x in reader.outer]
     found: list[Reach | frozenset[Symbol] | None] = [None] * len(axes)
@@ -332,23 +340,17 @@ def _windows(
             found[k] = _union(found[k], reach or frozenset(v for v in variables if v in free_symbols(place)))
             if reach is not None and reach.variable is not None and coefficient(place, reach.variable) is None:
                 cut_off.add(k)
-    windows = [f for f in found if f is not None]
-    points = points_of(reader.outer)
-    for k in sorted(cut_off):
-        if not _meets(windows[k], sizes[k], points):
-            return NoFuse(f"a window over {buffer.name} may lie beyond its ends as a whole")
-    return windows
+    return [f for f in found if f is not None], frozenset(cut_off)
 
 
-def _meets(window: Reach | frozenset[Symbol], size: Size, points: Mapping[Symbol, Size]) -> bool:
-    """Whether a window holds an element of its axis at each point, the first and the last among them: beyond an end
-    the element at that end is read, which is in the ring only where the window has come to it and has not passed it."""
-    if not isinstance(window, Reach) or window.variable is None:
-        return True  # the axis as a whole is kept, or nothing is
-    v = points.get(window.variable, window.variable)
+def _meets(needed: Extent, size: Size, loop: Loop | None, points: Mapping[Symbol, Size]) -> bool:
+    """Whether an axis of `size` has an element that a point of the last kernel needs, for each point, the first and
+    the last among them. Only then do all windows that the ends cut off, of the readers between as well, find the
+    element at that end among those that are made for the point."""
+    v = None if loop is None else points.get(loop.variable, loop.variable)
     if not isinstance(v, Symbol) or v.hi is None:
         return False
-    return window.high >= 0 and le(v.hi * window.step + window.low, size - 1) is True
+    return needed.high >= 0 and le(v.hi * needed.step + needed.low, size - 1) is True
 
 
 def _union(old: Reach | frozenset[Symbol] | None, new: Reach | frozenset[Symbol]) -> Reach | frozenset[Symbol]:
@@ -359,15 +361,21 @@ def _union(old: Reach | frozenset[Symbol] | None, new: Reach | frozenset[Symbol]
     return _loops_of(old) | _loops_of(new)
 
 
+def _is_point(window: Reach | frozenset[Symbol]) -> bool:
+    return isinstance(window, Reach) and window.is_point
+
+
 def _loops_of(window: Reach | frozenset[Symbol]) -> frozenset[Symbol]:
     if isinstance(window, Reach):
         return frozenset() if window.variable is None else frozenset([window.variable])
     return window
 
 
-def _assign(chain: Chain, windows: Sequence[Reach | frozenset[Symbol]], axes: Sequence[Axis]) -> NoFuse | None:
+def _assign(
+    chain: Chain, windows: Sequence[Reach | frozenset[Symbol]], axes: Sequence[Axis], cut_off: frozenset[int]
+) -> NoFuse | None:
     """Give the loops of the last kernel their roles, by the windows through which it reads its nearest producer."""
-    first = next((k for k, w in enumerate(windows) if not isinstance(w, Reach) or not w.is_point), None)
+    first = next((k for k, w in enumerate(windows) if not _is_point(w) or k in cut_off), None)
     if first is None:
         return NoFuse("nothing is read through a window")
     behind = product(a.loop.extent for a in axes[first + 1 :])
@@ -389,15 +397,19 @@ def _assign(chain: Chain, windows: Sequence[Reach | frozenset[Symbol]], axes: Se
 
 
 def _roles(
-    chain: Chain, windows: Sequence[Reach | frozenset[Symbol]], roles: Mapping[Symbol, str], buffer: Buffer
+    chain: Chain,
+    windows: Sequence[Reach | frozenset[Symbol]],
+    roles: Mapping[Symbol, str],
+    buffer: Buffer,
+    cut_off: frozenset[int],
 ) -> tuple[str, ...] | NoFuse:
     """What each axis of a buffer is, by the loops of a reader that move along it."""
     found: list[str] = []
-    for window in windows:
+    for k, window in enumerate(windows):
         used = {roles[v] for v in _loops_of(window)}
         if used <= {"inner"}:
             found.append("inner")
-        elif isinstance(window, Reach) and (used != {"batch"} or window.is_point):
+        elif isinstance(window, Reach) and (used != {"batch"} or (window.is_point and k not in cut_off)):
             found.append(used.pop())
         else:
             return NoFuse(f"the window over {buffer.name} does not move evenly along an axis")
