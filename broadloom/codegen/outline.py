@@ -1,8 +1,9 @@
 """Math functions that a module calls often, as functions of their own with a vector form.
 
 What goes in: a finished module. What comes out: the same module, in which a math function with more than `LIMIT` call
-sites, or a long one with several, is no longer inlined into each: LLVM's vectoriser then calls the vector form, which
-it finds by the attribute `vector-function-abi-variant` of the scalar one.
+sites, or a long one with several, is no longer inlined into each: loops that are vectors already call it as it is,
+and LLVM's vectoriser calls the vector form, which it finds by the attribute `vector-function-abi-variant` of the scalar
+one.
 
 What holds: the instructions of both forms are those that were inlined, so no bit changes. Compile time grows with
 the number of different functions instead of call sites; a chain of fifty takes a fifteenth of the time, and runs as
@@ -21,7 +22,7 @@ from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Param, Val
 LIMIT = 4
 LONG = 100
 _ATTRIBUTES = "noinline nounwind willreturn speculatable memory(none)"
-_CALL = re.compile(r"call (float|double) @(bl\.\w+\.f(?:32|64))\(")
+_CALL = re.compile(r"call (float|double|<\d+ x (?:float|double)>) @(bl\.\w+\.(?:v\d+)?f(?:32|64))\(")
 _WIDE = re.compile(r"(?:load|store) (?:double|i64)\b")
 _BITS = {"float": 32, "double": 64}
 
@@ -37,17 +38,20 @@ def outline(module: ModuleBuilder) -> None:
     """Gives the math functions that `module` calls often a body of their own and a vector form."""
     text = "".join(map(str, module.functions))
     counts: dict[tuple[str, str], int] = {}
-    for element, name in _CALL.findall(text):
-        counts[element, name] = counts.get((element, name), 0) + 1
+    for called in _CALL.findall(text):
+        counts[called] = counts.get(called, 0) + 1
     bits = vector_bits(module.features)
     forms: list[Val] = []
-    for (element, name), count in counts.items():
+    for (type_, name), count in counts.items():
         if count <= (1 if _instructions(module, name) > LONG else LIMIT):
             continue
-        lanes = [bits // _BITS[element]]
-        if element == "float" and _WIDE.search(text):
+        if type_ not in _BITS:  # the form for vectors that the module makes itself
+            module.set_attributes(name, _ATTRIBUTES)
+            continue
+        lanes = [bits // _BITS[type_]]
+        if type_ == "float" and _WIDE.search(text):
             lanes.append(bits // 64)  # in a loop with 64-bit elements beside
-        made = [_vector_form(module, name, element, n) for n in lanes if n > 1]
+        made = [_vector_form(module, name, type_, n) for n in lanes if n > 1]
         variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * arity}_{name}({form})" for n, form, arity in made)
         tail = f' "vector-function-abi-variant"="{variants}"' if made else ""
         module.set_attributes(name, _ATTRIBUTES + tail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.codegen.abi import features_of
+from broadloom.codegen.outline import LIMIT
 from broadloom.codegen.rows import row_of
 from broadloom.dtypes import bfloat16
 from broadloom.fusion.ir import Kernel
@@ -199,3 +201,15 @@ def test_a_maximum_takes_one_instruction_to_the_next(rng):
     body = assembly(native.text).split("kernel.0.body:")[1].split(".Lfunc_end")[0]
     folds = body.count("maxps") + body.count("fmaxnm") + body.count("fcmgt")
     assert folds >= 4 and "blendmps" not in body and "vpmovd2m" not in body
+
+
+@pytest.mark.parametrize(("count", "outlined"), [(1, False), (LIMIT + 1, True)])
+def test_a_function_that_rows_call_often_is_compiled_once(count, outlined):
+    def chain(x):
+        for k in range(count):
+            x = np.exp(x - k)
+        return x, np.sum(x, axis=-1)
+
+    text = Native(program(chain, np.ones((40, 60), np.float32))).text
+    attributes = re.findall(r"define internal <\d+ x float> @bl\.exp\.v\d+f32\(.*\) (\w+)", text)
+    assert attributes and set(attributes) == {"noinline" if outlined else "alwaysinline"}
