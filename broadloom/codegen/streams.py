@@ -19,7 +19,7 @@ from broadloom.codegen.llvm import FunctionBuilder
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.fusion.cost import body_cost
-from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
+from broadloom.fusion.handlers import Access, accesses, effects_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel
 from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
@@ -60,7 +60,7 @@ def choose(
     """For each step how its results are stored; None for what is no kernel. `last`: bytes of the last cache."""
     readers: dict[str, set[int]] = {}
     for number, step in enumerate(steps):
-        for name in _loaded(step):
+        for name in effects_of(step).loaded:
             readers.setdefault(name, set()).add(number)
     return tuple(
         _choose(step, buffers, last, {b for b, by in readers.items() if by - {number}})
@@ -68,12 +68,6 @@ def choose(
         else None
         for number, step in enumerate(steps)
     )
-
-
-def _loaded(step: Kernel | Extern) -> set[str]:
-    if isinstance(step, Extern):
-        return {r.buffer for r in step.operands} | (set() if step.epilogue is None else _loaded(step.epilogue))
-    return {a.buffer for body in bodies_of(step) for a in accesses(body) if a.mode != "set"}
 
 
 def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:

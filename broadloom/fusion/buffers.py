@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.dtypes import DType
-from broadloom.fusion.handlers import Recording, accesses, bodies_of, facts_of, operands_of, replay, with_stages
+from broadloom.fusion.handlers import Recording, accesses, effects_of, facts_of, operands_of, replay, with_stages
 from broadloom.fusion.ir import (
     Accumulated,
     Body,
@@ -119,13 +119,6 @@ def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer
     return steps
 
 
-def _uses(step: Kernel | Extern) -> set[str]:
-    if isinstance(step, Extern):
-        return {r.buffer for r in (*step.operands, *step.results)}
-    facts = [facts_of(body) for body in bodies_of(step)]
-    return {b for f in facts for b in f.loaded | f.stored}
-
-
 def _buffers(stage: Stage) -> frozenset[str]:
     facts = facts_of(stage.body)
     return facts.loaded | facts.stored
@@ -134,11 +127,12 @@ def _buffers(stage: Stage) -> frozenset[str]:
 def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
     kernel = steps[number]
     assert isinstance(kernel, Kernel)
-    before = set().union(*map(_uses, steps[:number]))
-    after = set().union(*map(_uses, steps[number + 1 :]))
+    before, after = (
+        {name for step in part for name in effects_of(step).touched} for part in (steps[:number], steps[number + 1 :])
+    )
     if kernel.local:
         return []  # rows are read before others are stored
-    here = _uses(kernel)
+    here = effects_of(kernel).touched
     dying = sorted(b for b in here - after if buffers[b].kind == "workspace")
     born = sorted(b for b in here - before if buffers[b].kind in ("workspace", "output"))
     found: list[tuple[str, str]] = []
@@ -213,7 +207,7 @@ def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:
             for group in (step.operands, step.results)
         ]
         return replace(step, operands=regions[0], results=regions[1])
-    if old not in _uses(step):
+    if old not in effects_of(step).touched:
         return step
 
     def renamed(body: Body) -> Body:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from broadloom.fusion.decide import Fuse
-from broadloom.fusion.handlers import accesses, facts_of, instructions_of
+from broadloom.fusion.handlers import accesses, effects_of, facts_of, instructions_of
 from broadloom.fusion.ir import Extern, Kernel, Layout, Load, Loop
 from broadloom.fusion.merge import NoFuse, is_pointwise
 from broadloom.fusion.vectors import is_plain
-from broadloom.symbolic import Symbol, coefficient
+from broadloom.symbolic import Size, Symbol, coefficient
 
 Step = Kernel | Extern
 LOOK_AHEAD = 8  # steps behind a product among which its consumer is looked for
@@ -33,7 +33,8 @@ def fuse_epilogues(
         step = result[number]
         if not isinstance(step, Extern) or step.routine != "matmul" or step.epilogue is not None:
             continue
-        found = _consumer(result, number, depends)
+        name = step.results[0].buffer
+        found = _consumer(result, number, name, depends)
         if found is None:
             continue
         other = result[found]
@@ -42,10 +43,9 @@ def fuse_epilogues(
         if isinstance(fitted, NoFuse):
             taken.append((step, other, fitted))
             continue
-        name = step.results[0].buffer
         stored = name in facts_of(other.stages[0].body).stored
         others = (s for k, s in enumerate(result) if k not in (number, found))
-        kept = not stored and (name in outputs or any(name in _loaded(s) for s in others))
+        kept = not stored and (name in outputs or any(name in effects_of(s).loaded for s in others))
         del result[found]
         attrs = tuple(sorted((*step.attrs, ("kept", kept))))
         result[number] = replace(step, epilogue=fitted, attrs=attrs)
@@ -53,20 +53,11 @@ def fuse_epilogues(
     return result, taken
 
 
-def _loaded(step: Step) -> set[str]:
-    """What a step reads."""
-    if isinstance(step, Kernel):
-        return {a.buffer for s in step.stages for a in accesses(s.body) if a.mode != "set"}
-    inside = set() if step.epilogue is None else _loaded(step.epilogue)
-    return {r.buffer for r in (*step.operands, *step.results)} | inside
-
-
-def _consumer(steps: Sequence[Step], number: int, depends: Callable[[Step, Step], bool]) -> int | None:
-    """The first step behind a product that reads it, if it is a kernel that may run as early as the product does."""
-    name = steps[number].results[0].buffer  # type: ignore[union-attr]  # a product
+def _consumer(steps: Sequence[Step], number: int, name: str, depends: Callable[[Step, Step], bool]) -> int | None:
+    """The first step behind number `number` that reads the buffer `name`, if it is a kernel that may run as early."""
     for found in range(number + 1, min(len(steps), number + 1 + LOOK_AHEAD)):
         step = steps[found]
-        if name in _loaded(step):
+        if name in effects_of(step).loaded:
             between = steps[number + 1 : found]
             return found if isinstance(step, Kernel) and not any(depends(step, s) for s in between) else None
     return None
@@ -94,14 +85,14 @@ def fitting(product: Extern, kernel: Kernel) -> Kernel | NoFuse:
     return replace(kernel, outer=loops)
 
 
-def _in_order(layout: Layout, index: object, outer: Sequence[Loop]) -> tuple[Loop, ...] | None:
+def _in_order(layout: Layout, index: Size, outer: Sequence[Loop]) -> tuple[Loop, ...] | None:
     """One loop for each axis of more than one element, by the strides in the index; None where they do not fit."""
     rest, left, found = index, list(outer), list[Loop]()
     for size, step in zip(layout.shape, layout.strides, strict=True):
         if size == 1:
             continue
         for loop in left:
-            split = coefficient(rest, loop.variable)  # type: ignore[arg-type]  # a size
+            split = coefficient(rest, loop.variable)
             if loop.extent == size and split is not None and split[0] == step:
                 rest = split[1]
                 found.append(loop)

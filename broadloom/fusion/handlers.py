@@ -18,6 +18,7 @@ from broadloom.fusion.ir import (
     Accumulated,
     Body,
     Compute,
+    Extern,
     IndexValue,
     Indirect,
     Instruction,
@@ -284,6 +285,36 @@ def bodies_of(kernel: Kernel) -> tuple[Body, ...]:
 def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
     """The stages of a kernel's rings, then its own."""
     return (*(s for r in kernel.rings for s in r.stages), *kernel.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a step has to do with others: the buffers it loads (a library call, its results too) and those it stores,
+    and whether it may fail."""
+
+    loaded: frozenset[str]
+    stored: frozenset[str]
+    raises: bool
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """All of its buffers."""
+        return self.loaded | self.stored
+
+
+def effects_of(step: Kernel | Extern) -> Effects:
+    """The effects of a step, its epilogue's among them."""
+    if isinstance(step, Kernel):
+        found = [facts_of(body) for body in bodies_of(step)]
+        loaded = frozenset[str]().union(*(f.loaded for f in found))
+        stored = frozenset[str]().union(*(f.stored for f in found))
+        return Effects(loaded, stored, any(f.raises for f in found))
+    stored = frozenset(r.buffer for r in step.results)
+    own = Effects(stored.union(r.buffer for r in step.operands), stored, step.site >= 0)
+    if step.epilogue is None:
+        return own
+    behind = effects_of(step.epilogue)
+    return Effects(own.loaded | behind.loaded, own.stored | behind.stored, own.raises)
 
 
 def with_stages(kernel: Kernel, change: Callable[[Stage], Stage]) -> Kernel:

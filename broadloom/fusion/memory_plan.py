@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broadloom.fusion.handlers import accesses, bodies_of
+from broadloom.fusion.handlers import effects_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Program
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, le, proves, smax
@@ -45,18 +45,15 @@ def elements(layout: Layout) -> Size:
 
 def buffers_of(step: Kernel | Extern) -> frozenset[str]:
     """The buffers that a step reads or writes."""
-    if isinstance(step, Extern):
-        given = frozenset(r.buffer for r in (*step.operands, *step.results))
-        return given if step.epilogue is None else (given | buffers_of(step.epilogue)) - unstored(step)
-    return frozenset(a.buffer for body in bodies_of(step) for a in accesses(body))
+    touched = effects_of(step).touched
+    return touched - unstored(step) if isinstance(step, Extern) else touched
 
 
 def unstored(step: Extern) -> frozenset[str]:
     """The buffer that stands for the product in a step whose epilogue alone takes it: it has no memory."""
     if step.epilogue is None or dict(step.attrs).get("kept"):
         return frozenset()
-    stored = {a.buffer for body in bodies_of(step.epilogue) for a in accesses(body) if a.mode != "load"}
-    return frozenset(r.buffer for r in step.results) - stored
+    return frozenset(r.buffer for r in step.results) - effects_of(step.epilogue).stored
 
 
 def plan_memory(program: Program) -> MemoryPlan:

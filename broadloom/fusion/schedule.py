@@ -14,7 +14,7 @@ from broadloom.dtypes import DType
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
 from broadloom.fusion.epilogue import fuse_epilogues
-from broadloom.fusion.handlers import accesses, facts_of, instructions_of, stages_of, without_dead
+from broadloom.fusion.handlers import accesses, effects_of, instructions_of, without_dead
 from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Reduce, Running
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
@@ -155,30 +155,13 @@ def _name(step: Kernel | Extern) -> str:
     return _label(step) if isinstance(step, Kernel) else f"{step.name}[{step.routine}]"
 
 
-def _effects(step: Kernel | Extern) -> tuple[set[str], set[str], bool]:
-    """Buffers loaded, buffers stored, and whether the step may fail."""
-    if isinstance(step, Extern):
-        stored = {r.buffer for r in step.results}
-        loaded = {r.buffer for r in step.operands} | stored
-        if step.epilogue is not None:
-            more, made, _ = _effects(step.epilogue)
-            loaded, stored = loaded | more, stored | made
-        return loaded, stored, step.site >= 0
-    found = [facts_of(stage.body) for stage in stages_of(step)]
-    loaded = {b for f in found for b in f.loaded}
-    stored = {b for f in found for b in f.stored}
-    return loaded, stored, any(f.raises for f in found)
-
-
 def _depends(later: Kernel | Extern, earlier: Kernel | Extern) -> bool:
     """Whether `later` must stay behind `earlier`. Inputs are written only after every check that precedes."""
-    loaded, stored, raises = _effects(later)
-    before_loaded, before_stored, before_raises = _effects(earlier)
-    if loaded & before_stored or stored & (before_stored | before_loaded):
+    after, before = effects_of(later), effects_of(earlier)
+    if after.loaded & before.stored or after.stored & before.touched:
         return True
-    writes_input = any(b.startswith("in") for b in stored)
-    before_writes_input = any(b.startswith("in") for b in before_stored)
-    return (before_raises and writes_input) or (raises and before_writes_input)
+    writes_input, before_writes_input = (any(b.startswith("in") for b in e.stored) for e in (after, before))
+    return (before.raises and writes_input) or (after.raises and before_writes_input)
 
 
 # ---- dead stores ------------------------------------------------------------------------------------------------
@@ -194,8 +177,7 @@ def _without_dead(groups: Sequence[Kernel | Extern], lowered: Lowered) -> list[K
             step = _pruned(step, workspace, needed)
             if not step.stages:
                 continue
-        loaded, _, _ = _effects(step)
-        needed |= loaded
+        needed |= effects_of(step).loaded
         kept.append(step)
     kept.reverse()
     return kept
@@ -227,8 +209,4 @@ def _named(steps: Sequence[Kernel | Extern]) -> tuple[Kernel | Extern, ...]:
 
 
 def _used(steps: Sequence[Kernel | Extern]) -> set[str]:
-    found: set[str] = set()
-    for step in steps:
-        loaded, stored, _ = _effects(step)
-        found |= loaded | stored
-    return found
+    return {name for step in steps for name in effects_of(step).touched}

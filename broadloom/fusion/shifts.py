@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from broadloom.dtypes import DType, bool_, float32, float64, int64
-from broadloom.fusion.handlers import Recording, facts_of, replay
+from broadloom.fusion.handlers import Recording, effects_of, facts_of, replay
 from broadloom.fusion.ir import (
     Accumulated,
     Accumulator,
@@ -116,7 +116,7 @@ def _fold_one(found: list[Kernel | Extern], buffers: list[Buffer], position: int
         base = _base(found[earlier], later, distance.law, wanted)
         if base is not None and not touched & facts_of(base.fold).loaded:
             break
-        touched |= _stored(found[earlier])
+        touched |= effects_of(found[earlier]).stored
     else:
         return False
     rest = f"{later.buffer}.rest"
@@ -238,13 +238,6 @@ def _chunk(combine: Kernel) -> Size:
     """The number of the chunk in the kernel that combines them."""
     loops = combine.stages[0].loops
     return loops[0].variable if loops else 0
-
-
-def _stored(operation: Kernel | Extern) -> set[str]:
-    if isinstance(operation, Extern):
-        behind = set() if operation.epilogue is None else _stored(operation.epilogue)
-        return {r.buffer for r in operation.results} | behind
-    return {b for stage in operation.stages for b in facts_of(stage.body).stored}
 
 
 # ---- the new operations -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dataclasses import field, replace
 
 from broadloom.dtypes import DType
 from broadloom.fusion.decide import Fuse
-from broadloom.fusion.handlers import Recording, accesses, facts_of, replay
+from broadloom.fusion.handlers import Recording, effects_of, facts_of, replay
 from broadloom.fusion.ir import Body, Buffer, Extern, Kernel, Layout, Load, Loop, Ring, Stage, Store, Table
 from broadloom.fusion.loops import in_memory_order
 from broadloom.fusion.merge import NoFuse, is_pointwise
@@ -186,11 +186,11 @@ def _tabulate(chain: Chain, buffers: Mapping[str, Buffer], decisions: list[Table
 
 def _made(producer: Kernel, last: Kernel, chain: Chain, buffers: Mapping[str, Buffer]) -> Buffer | None:
     """The one workspace buffer that a producer makes for kernels of the chain."""
-    stored = {a.buffer for s in producer.stages for a in accesses(s.body) if a.mode != "load"}
-    read = {b for k in (last, *(m.kernel for m in chain.members)) for s in k.stages for b in facts_of(s.body).loaded}
-    if not stored & read:
+    read = {b for k in (last, *(m.kernel for m in chain.members)) for b in effects_of(k).loaded}
+    made = sorted(effects_of(producer).stored & read)
+    if not made:
         return None
-    name = next(iter(stored & read))
+    name = made[0]
     return buffers[name] if buffers[name].kind == "workspace" else None
 
 
@@ -208,21 +208,13 @@ def _movable(steps: Steps, producer: int, position: int, taken: Sequence[int], b
         return NoFuse("a check is made once for each element")
     chain = {*taken, position}
     for number, step in enumerate(steps):
-        loaded, stored = _touched(step)
-        if number not in chain and number != producer and buffer in loaded | stored:
+        effects = effects_of(step)
+        if number not in chain and number != producer and buffer in effects.touched:
             return NoFuse(f"{buffer} is read by other kernels, or made by several")
-        overwrites = producer < number <= position and number not in taken and stored & facts.loaded
+        overwrites = producer < number <= position and number not in taken and effects.stored & facts.loaded
         if overwrites:
             return NoFuse(f"what {buffer} is made from is overwritten before it is read")
     return None
-
-
-def _touched(step: Kernel | Extern) -> tuple[set[str], set[str]]:
-    if isinstance(step, Extern):
-        stored = {r.buffer for r in step.results}
-        return {r.buffer for r in step.operands} | stored, stored
-    facts = [facts_of(s.body) for s in (*(s for r in step.rings for s in r.stages), *step.stages)]
-    return {b for f in facts for b in f.loaded}, {b for f in facts for b in f.stored}
 
 
 # ---- one producer -----------------------------------------------------------------------------------------------
