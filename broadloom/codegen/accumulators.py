@@ -194,7 +194,7 @@ class Accumulators:
         ahead = "ogt" if slots.accumulator.kind == "max" else "olt"
         value = b.select(b.fcmp(ahead, new, old), new, old)
         noted = slots.parts[1][1]
-        bad = b.sext(b.fcmp("uno", *_halves(b, new)), noted)
+        bad = b.sext(b.fcmp("uno", *halves(b, new)), noted)
         self._write(slots, 1, None, b.or_(self._read(slots, 1, None), bad))
         self._write(slots, 0, None, value)
         return (value,)
@@ -207,8 +207,8 @@ class Accumulators:
     def _absorb(self, slots: Slots, given: Slots, vectors: Accumulators) -> None:
         b, value = self.b, vectors._value(given, None)
         while lanes_of(value[0].type) > 1:
-            halves = [_halves(b, v) for v in value]
-            low, high = (tuple(h[k] for h in halves) for k in range(2))
+            parts = [halves(b, v) for v in value]
+            low, high = (tuple(p[k] for p in parts) for k in range(2))
             if vectors._watches_nan(given):
                 ahead = "ogt" if given.accumulator.kind == "max" else "olt"
                 value = (b.select(b.fcmp(ahead, low[0], high[0]), low[0], high[0]),)
@@ -332,7 +332,7 @@ class Accumulators:
             self._write(slots, k, None, b.select(found, self._read(slots, k + 2, None), self._read(slots, k, None)))
 
 
-def _halves(b: FunctionBuilder, x: Val) -> tuple[Val, Val]:
+def halves(b: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     """The lower and the upper half of a vector, or its two elements."""
     half = lanes_of(x.type) // 2
     if half == 1:

@@ -17,7 +17,7 @@ from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, lanes_of, like, vector
-from broadloom.codegen.masks import masked_load, masked_store
+from broadloom.codegen.memory import masked_load, masked_store, store_past
 from broadloom.codegen.types import literal, memory_type, register_type, width
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import VerifyError
@@ -97,7 +97,7 @@ class Lanes:
         """Side by side in the buffer `name`, where the mask allows."""
         if name in self.past:
             size = self.unit * max(8, width(element_of(value.type))) // 8
-            b.store(value, address, size, f", !nontemporal {b.module.metadata('i32 1')}")
+            store_past(b, value, address, size)
         elif self.mask is None:
             b.store(value, address, align)
         else:

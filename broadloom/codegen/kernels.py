@@ -15,7 +15,6 @@ from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
 from broadloom.codegen.nest import NestBuilder, local_place
-from broadloom.codegen.row_buffers import row_place
 from broadloom.codegen.streams import Stream
 from broadloom.fusion.handlers import bodies_of, instructions_of, stages_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
@@ -54,8 +53,7 @@ class KernelEmitter:
         b = self.module.function(f"{name}.body", "void", params, linkage="internal", attributes="noinline nounwind")
         given = list(b.params[1:-2])
         places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
-        places.update((r.name, row_place(b, r)) for r in rows)
-        places |= {n: local_place(b, self.buffers[n]) for n in kernel.local}
+        places |= {r.name: local_place(b, r) for r in (*rows, *(self.buffers[n] for n in kernel.local))}
         bound = {s: given.pop(0) for s in symbols}
         NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True)), stream).build()
         text = str(b).replace(f"@{name}.body", "@body", 1)

@@ -27,7 +27,8 @@ from functools import partial
 from broadloom.codegen.accumulators import Accumulators, Emit, Search
 from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i1, i64, vector
+from broadloom.codegen.llvm import Block, FunctionBuilder, Phi, Val, i1, i64
+from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, first_lanes
 from broadloom.codegen.panels import ROWS, Panel, panel_of
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
@@ -45,7 +46,7 @@ from broadloom.codegen.plans import (
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
-from broadloom.codegen.streams import LINE, Stream, emit_fence, lanes_of, steps_of
+from broadloom.codegen.streams import Stream, points_together, steps_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
@@ -308,7 +309,7 @@ class NestBuilder:
         part of one, and one by one those before and after. If the call is too small for stores past the caches, or the
         results begin at different places in their lines, all points go one by one."""
         b, variable = self.b, self.loops[-1].variable
-        unit = lanes_of(stream, {n: self.places[n].buffer for n in stream.buffers})
+        unit = points_together(stream, {n: self.places[n].buffer for n in stream.buffers})
         lanes = unit * steps_of(self.kernel, b.module.features)
         past = i1(True) if stream.always else b.icmp("sgt", self.indexer.value(stream.bytes), i64(stream.limit))
         before: Val | None = None
@@ -355,7 +356,7 @@ class NestBuilder:
         self.indexer.bind(variable, point)
         address = self.indexer.address(place.base, access.index, element, parts)
         self.indexer.close()
-        return self.b.value("i64", f"ptrtoint ptr {address.text} to i64")
+        return self.b.cast("ptrtoint", address, "i64")
 
     # -- windows --
 
@@ -428,8 +429,7 @@ class NestBuilder:
             self._panel_rows(panel, None)
             return
         room = b.sub(self.indexer.value(extent), left, "nsw")
-        numbers = ", ".join(f"i64 {k}" for k in range(panel.lanes))
-        mask = b.icmp("slt", Val(vector("i64", panel.lanes), f"<{numbers}>"), b.splat(room, panel.lanes))
+        mask = first_lanes(b, room, panel.lanes)
         narrow = isinstance(extent, int) and extent < panel.lanes
         if narrow or "avx512vl" in b.module.features:  # where a mask costs nothing, half the code will do
             self._panel_rows(panel, mask)
@@ -616,25 +616,21 @@ class NestBuilder:
             self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
             self.accumulators.vectors = vectors
             return
-        numbers = ", ".join(f"i64 {k}" for k in range(row.count))
-        left = b.splat(b.sub(end, full, "nsw"), row.count)
 
         def rest() -> None:
-            step(full, b.icmp("slt", Val(vector("i64", row.count), f"<{numbers}>"), left))
+            step(full, first_lanes(b, b.sub(end, full, "nsw"), row.count))
 
         b.if_then(b.icmp("slt", full, end), rest)
 
     def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
         """Fetches what the next point of the last outer loop loads where this one loads a vector."""
         b = self.b
-        b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
         self.indexer.open(None)
         for load in ahead:
             element, base = memory_type(load.dtype), self.places[load.buffer].base
             address = self.indexer.address(base, load.index, element, len(register_type(load.dtype)))
             for line in range(0, row.count * load.dtype.itemsize, LINE):
-                place = b.gep("i8", address, i64(line), flags="")  # the next point may be shorter
-                b.emit(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
+                emit_prefetch(b, b.gep("i8", address, i64(line), flags=""))  # the next point may be shorter
         self.indexer.close()
 
     def _search(self, stage: Stage, loop: Loop) -> None:

@@ -14,13 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from broadloom.codegen.body import Place
-from broadloom.codegen.llvm import FunctionBuilder
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
-from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType
-from broadloom.fusion.handlers import Recording, accesses, facts_of, replay
+from broadloom.fusion.handlers import Redirecting, accesses, facts_of, replay
 from broadloom.fusion.ir import Buffer, Kernel, Layout, Load, Loop, Stage, Store
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
@@ -61,14 +58,6 @@ def keep_rows(kernel: Kernel, buffers: Mapping[str, Buffer], private: Collection
         )
         kernel = replace(kernel, stages=stages)
     return Kept(kernel, tuple(rows))
-
-
-def row_place(b: FunctionBuilder, row: Buffer) -> Place:
-    """Stack memory for a row buffer."""
-    parts = len(register_type(row.dtype))
-    (elements,) = row.layout.shape
-    assert isinstance(elements, int)
-    return Place(b.alloca(memory_type(row.dtype), elements * parts, 64), row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +125,10 @@ def _turned(stage: Stage, name: str, row: str, last: bool) -> Stage:
     position: Size = 0
     for loop in stage.loops:
         position = position * loop.extent + loop.variable
-    recording = _Turning()
-    recording.name, recording.row, recording.position, recording.last = name, row, position, last
+
+    def turned(buffer: str, index: Size, mode: str) -> tuple[str, Size]:
+        return (row, position) if buffer == name and not (last and mode != "load") else (buffer, index)
+
+    recording = Redirecting(place=turned)
     replay(stage.body, recording)
     return replace(stage, body=recording.body())
-
-
-class _Turning(Recording):
-    """A recording that turns accesses of one buffer to another."""
-
-    name = row = ""
-    position: Size = 0
-    last = False
-
-    def load(self, buffer: str, index: Size, dtype: DType) -> int:
-        if buffer == self.name:
-            return super().load(self.row, self.position, dtype)
-        return super().load(buffer, index, dtype)
-
-    def store(self, buffer: str, index: Size, value: int, mode: str = "set") -> None:
-        if buffer == self.name and not self.last:
-            super().store(self.row, self.position, value, mode)
-        else:
-            super().store(buffer, index, value, mode)

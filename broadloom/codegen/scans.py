@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from broadloom.codegen.accumulators import halves
 from broadloom.codegen.llvm import (
     Function,
     FunctionBuilder,
@@ -31,11 +32,12 @@ from broadloom.codegen.llvm import (
     const_int,
     i32,
     i64,
+    lanes_of,
     vector,
 )
+from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, store_past
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.sorting import Launch
-from broadloom.codegen.streams import LINE, emit_fence
 from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, float32
 from broadloom.fusion.ir import Buffer, Extern
@@ -200,13 +202,9 @@ class _Scan:
         folded = list(b.for_loop(i64(0), whole, several, [none] * VECTORS, step=step, name="fold", flags="nuw nsw"))
         while len(folded) > 1:
             folded = [self._fold(b, *folded[k : k + 2]) for k in range(0, len(folded), 2)]
-        value, lanes = folded[0], self.lanes
-        while lanes > 1:
-            lanes //= 2
-            halves = (
-                b.shuffle(value, value, range(k, k + lanes)) if lanes > 1 else b.extract(value, k) for k in (0, lanes)
-            )
-            value = self._fold(b, *halves)
+        value = folded[0]
+        while lanes_of(value.type) > 1:
+            value = self._fold(b, *halves(b, value))
 
         def one(k: Val, folded: Val) -> Sequence[Val]:
             return [self._fold(b, folded, self._load(b, source, k, 1))]
@@ -220,15 +218,13 @@ class _Scan:
         size = width(self.element) // 8
         step = self.lanes * self.parts
         whole = b.sub(count, b.urem(count, i64(step)))
-        address = b.value("i64", f"ptrtoint ptr {target.text} to i64")
+        address = b.cast("ptrtoint", target, "i64")
         past = b.icmp("eq", b.and_(address, i64(self.lanes * size - 1)), i64(0))
         past = b.and_(past, b.icmp("sgt", self._word(b, args, _BYTES), i64(self.last)))
-        self.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
 
         def sweep(store: Callable[[Val, Val], None]) -> Sequence[Val]:
             def several(k: Val, carry: Val) -> Sequence[Val]:
-                next_ = b.gep(self.element, ahead, k, flags="")  # the next chunk may be shorter
-                b.emit(f"call void @llvm.prefetch.p0(ptr {next_.text}, i32 0, i32 2, i32 1)")
+                emit_prefetch(b, b.gep(self.element, ahead, k, flags=""))  # the next chunk may be shorter
                 for part in range(self.parts):
                     place = b.add(k, i64(part * self.lanes))
                     scanned = self._scanned(b, self._load(b, source, place))
@@ -241,10 +237,9 @@ class _Scan:
             (spread,) = b.for_loop(i64(0), whole, several, [spread], step=step, name="scan", flags="nuw nsw")
             return [b.extract(spread, 0)]
 
-        now = b.module.metadata("i32 1")
         (left,) = b.if_then(
             past,
-            lambda: sweep(lambda v, p: b.store(v, p, self.lanes * size, f", !nontemporal {now}")),
+            lambda: sweep(lambda v, p: store_past(b, v, p, self.lanes * size)),
             lambda: sweep(lambda v, p: b.store(v, p, size)),
         )
 

@@ -1,7 +1,7 @@
 """Stores past the caches, for results that no cache could keep.
 
 What goes in: the steps of a program, and the bytes of the last cache. What comes out: for each kernel a `Stream` or a
-`Keep`, with the reason; and the function that moves a block to memory.
+`Keep`, with the reason, and how many points are stored together.
 
 A store to a line that is in no cache reads the line first: a third of what `x * 0.5` moves. A non-temporal store does
 not, but evicts what it writes, so it pays for memory that would be evicted anyway. LLVM does not vectorise loops with
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from broadloom.codegen.llvm import FunctionBuilder
+from broadloom.codegen.memory import LINE
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
 from broadloom.fusion.cost import body_cost
@@ -25,7 +25,6 @@ from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, free_symbols, product, range_of
 
-LINE = 64  # bytes, of every processor that we generate code for
 LIGHT = 0.6  # cost units of a point up to which code is made for both ways where it depends on the call which pays
 MIDDLING = 1.5  # up to which as many vectors are computed in one step as there are registers for
 LEAST_ROW = 4 << 10  # bytes of a row below which its first and last lines count
@@ -129,7 +128,7 @@ def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer
 # ---- code -----------------------------------------------------------------------------------------------------------
 
 
-def lanes_of(stream: Stream, buffers: Mapping[str, Buffer]) -> int:
+def points_together(stream: Stream, buffers: Mapping[str, Buffer]) -> int:
     """How many points are stored together: a line of the widest dtype, or of four bytes."""
     return LINE // max(4, *(buffers[n].dtype.itemsize for n in stream.buffers))
 
@@ -143,10 +142,3 @@ def steps_of(kernel: Kernel, features: frozenset[str]) -> int:
     most = 4 if "avx512f" in features or "neon" in features else 2
     cost = sum(body_cost(s.body) for s in kernel.stages)
     return most if cost <= MIDDLING else most // 2 if cost <= 2 * MIDDLING else 1
-
-
-def emit_fence(b: FunctionBuilder) -> None:
-    """Orders the stores before it that went past the caches; elsewhere than on x86 they have an order already."""
-    if b.module.triple.startswith(("x86_64", "amd64")):
-        b.module.declare("llvm.x86.sse.sfence", "void", ())
-        b.emit("call void @llvm.x86.sse.sfence()")

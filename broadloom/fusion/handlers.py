@@ -141,6 +141,29 @@ class Recording:
         return self._pure(Lookup(table, value, dtype))
 
 
+Redirection = Callable[[str, Size, str], tuple[str, Size]]
+
+
+def unmoved(buffer: str, index: Size, mode: str) -> tuple[str, Size]:
+    """Every access goes where it went."""
+    return buffer, index
+
+
+class Redirecting(Recording):
+    """A recording in which accesses go elsewhere: to the buffer and the index that `place` gives for those at hand and
+    the mode ("load", "set" or "add")."""
+
+    def __init__(self, parent: Recording | None = None, place: Redirection = unmoved) -> None:
+        super().__init__(parent)
+        self.place: Redirection = parent.place if isinstance(parent, Redirecting) else place
+
+    def load(self, buffer: str, index: Size, dtype: DType) -> Operand:
+        return super().load(*self.place(buffer, index, "load"), dtype)
+
+    def store(self, buffer: str, index: Size, value: Operand, mode: str = "set") -> None:
+        super().store(*self.place(buffer, index, mode), value, mode)
+
+
 def replay(
     body: Body,
     handler: Handler,

@@ -61,7 +61,7 @@ class Substituting(Recording):
 
     def __init__(self, parent: Recording | None = None, instead: dict[str, Instead] | None = None) -> None:
         super().__init__(parent)
-        self.instead = instead or {}
+        self.instead: dict[str, Instead] = parent.instead if isinstance(parent, Substituting) else instead or {}
 
     def load(self, buffer: str, index: Size, dtype: DType) -> int:
         made = self.instead.get(buffer)

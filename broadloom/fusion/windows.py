@@ -18,7 +18,7 @@ from dataclasses import field, replace
 
 from broadloom.dtypes import DType
 from broadloom.fusion.decide import Fuse
-from broadloom.fusion.handlers import Recording, effects_of, facts_of, replay
+from broadloom.fusion.handlers import Recording, Redirecting, Redirection, effects_of, facts_of, replay, unmoved
 from broadloom.fusion.ir import Body, Buffer, Extern, Kernel, Layout, Load, Loop, Ring, Stage, Store, Table
 from broadloom.fusion.loops import in_memory_order
 from broadloom.fusion.merge import NoFuse, is_pointwise
@@ -472,21 +472,12 @@ def _strip_width(chain: Chain) -> Size | NoFuse:
 # ---- the kernel -------------------------------------------------------------------------------------------------
 
 
-class Redirecting(Recording):
-    """A recording in which accesses to some buffers go elsewhere, and tables have other names."""
+class _Renaming(Redirecting):
+    """A recording in which tables, too, have other names."""
 
-    def __init__(self, parent: Recording | None = None) -> None:
-        super().__init__(parent)
-        self.places: Mapping[tuple[str, Size], Size] = {}
-        self.tables: Mapping[str, str] = {}
-        if isinstance(parent, Redirecting):
-            self.places, self.tables = parent.places, parent.tables
-
-    def load(self, buffer: str, index: Size, dtype: DType) -> int:
-        return super().load(buffer, self.places.get((buffer, index), index), dtype)
-
-    def store(self, buffer: str, index: Size, value: int, mode: str = "set") -> None:
-        super().store(buffer, self.places.get((buffer, index), index), value, mode)
+    def __init__(self, parent: Recording | None = None, place: Redirection = unmoved, tables: Mapping[str, str] = {}):
+        super().__init__(parent, place)
+        self.tables: Mapping[str, str] = parent.tables if isinstance(parent, _Renaming) else tables
 
     def lookup(self, table: str, value: int, dtype: DType) -> int:
         return super().lookup(self.tables.get(table, table), value, dtype)
@@ -616,9 +607,11 @@ class _Building:
         borders = borders_of(body, loops, split)
         return stages_over(body, loops[split], start, end, tuple(loops[split + 1 :]), borders)
 
+    def redirection(self, buffer: str, index: Size, mode: str) -> tuple[str, Size]:
+        return buffer, self.places.get((buffer, index), index)
+
     def redirected(self, body: Body, tables: Mapping[str, str]) -> Body:
-        recording = Redirecting()
-        recording.places, recording.tables = self.places, tables
+        recording = _Renaming(None, self.redirection, tables)
         replay(body, recording)
         return recording.body()
 

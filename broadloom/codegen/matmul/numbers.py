@@ -10,7 +10,7 @@ from __future__ import annotations
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.lane import has_fma
 from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val, const_float, const_int, i64, vector
-from broadloom.codegen.masks import masked_load, masked_store
+from broadloom.codegen.memory import first_lanes, masked_load, masked_store
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType
@@ -77,9 +77,7 @@ class Numbers:
         """Which lanes of a vector, that begins at number `first`, are among the first `count`."""
         if self.lanes == 1:
             return b.icmp("slt", i64(first), count)
-        numbers = ", ".join(f"i32 {first + k}" for k in range(self.lanes))
-        limit = b.splat(b.trunc(count, "i32"), self.lanes)
-        return b.icmp("slt", Val(vector("i32", self.lanes), f"<{numbers}>"), limit)
+        return first_lanes(b, b.trunc(count, "i32"), self.lanes, first)
 
     def at(self, b: FunctionBuilder, dtype: DType, base: Val, index: Val | int) -> Val:
         """The address of element `index` of an array of `dtype`."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from broadloom.codegen.accumulators import halves
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64, lanes_of
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.tile import SUM_BLOCK
@@ -170,13 +171,6 @@ def _dots(
 
 def _across_lanes(b: FunctionBuilder, numbers: Numbers, x: Val) -> Val:
     """The sum of a vector's lanes, by halves."""
-    count = lanes_of(x.type)
-    while count > 1:
-        count //= 2
-        low, high = list(range(count)), list(range(count, 2 * count))
-        x = numbers.plus(b, b.shuffle(x, x, low), b.shuffle(x, x, high)) if count > 1 else _last(b, numbers, x)
+    while lanes_of(x.type) > 1:
+        x = numbers.plus(b, *halves(b, x))
     return x
-
-
-def _last(b: FunctionBuilder, numbers: Numbers, x: Val) -> Val:
-    return numbers.plus(b, b.extract(x, 0), b.extract(x, 1))
