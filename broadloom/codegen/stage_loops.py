@@ -1,0 +1,369 @@
+"""The loops of a kernel's stages, for one outer point or for a block of them side by side.
+
+What goes in: a `Kernel`, the addresses of its buffers and the values of its symbols. What comes out: code at the
+current place. What holds: the innermost loop is a plain counted loop whose addresses are base plus offset, or a loop
+over vectors (`rows.py`); what does not change in a loop stands before it; sums are cut into chunks of one length, so
+that a result does not depend on where a loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from broadloom.codegen.accumulators import Accumulators, Emit, Search
+from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
+from broadloom.codegen.index import Indexer
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i64
+from broadloom.codegen.memory import LINE, emit_prefetch, first_lanes
+from broadloom.codegen.panels import ROWS, panel_of
+from broadloom.codegen.plans import (
+    COLUMN_CHUNK,
+    COLUMN_LANES,
+    COLUMN_STACK,
+    POINT_CHUNK,
+    SEARCH_BLOCK,
+    chunked_loop,
+    hoisted_checks,
+    loads_ahead,
+    ranged_loops,
+    runs_in_columns,
+    searches,
+    tiled_loop,
+)
+from broadloom.codegen.rows import Row, row_of
+from broadloom.codegen.streams import Stream
+from broadloom.codegen.types import memory_type, register_type
+from broadloom.dtypes import float32
+from broadloom.fusion.handlers import accesses, bodies_of, instructions_of
+from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
+from broadloom.fusion.memory_plan import elements
+from broadloom.symbolic import Symbol
+
+
+def local_place(b: FunctionBuilder, buffer: Buffer) -> Place:
+    """Stack memory for a buffer of constant size."""
+    parts = len(register_type(buffer.dtype))
+    count = elements(buffer.layout)
+    assert isinstance(count, int)
+    return Place(b.alloca(memory_type(buffer.dtype), max(count, 1) * parts, 64), buffer)
+
+
+def _table_place(b: FunctionBuilder, table: Table) -> Place:
+    return local_place(b, Buffer(table.name, table.dtype, Layout((table.entries,), (1,)), "local"))
+
+
+class StageLoops:
+    """Builds the loops inside of a kernel's outer points; `NestBuilder` builds those over the points."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        emit: Emit,
+        kernel: Kernel,
+        places: Mapping[str, Place],
+        symbols: Mapping[Symbol, Val],
+        sites: Mapping[int, Val],
+        stream: Stream | None = None,
+    ) -> None:
+        self.b, self.emit, self.kernel, self.sites, self.stream = b, emit, kernel, sites, stream
+        self.places = {**places, **{t.name: _table_place(b, t) for t in kernel.tables}}
+        self.panel = panel_of(kernel)
+        self.vector: Lanes | None = None
+        self.columns = runs_in_columns(kernel)
+        self.tiled = tiled_loop(kernel)
+        self.stored = frozenset(a.buffer for x in bodies_of(kernel) for a in accesses(x) if a.mode != "load")
+        self.given: dict[int, Mapping[int, Given]] = {}
+        self.lane_count = i64(1)
+        self.loops, _ = ranged_loops(kernel)
+        self.chunk = POINT_CHUNK if self.panel is None and not self.columns else COLUMN_CHUNK
+        self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
+        self.indexer = Indexer(b)
+        self.indexer.open(b.fenced())
+        for symbol, value in symbols.items():
+            self.indexer.bind(symbol, value)
+        width = sum(24 * (1 + (a.value_dtype.kind == "c")) for a in kernel.accumulators)
+        self.lanes = max(64, min(COLUMN_LANES, COLUMN_STACK // max(1, width)) // 64 * 64) if self.columns else 1
+        if self.panel is None:
+            self.accumulators = self._accumulators(self.lanes)
+        else:  # in registers while they are summed, in memory after that
+            self.rows = [self._accumulators(1) for _ in range(ROWS)]
+            self.accumulators = self.spill = self._accumulators(ROWS)
+
+    def _accumulators(self, lanes: int) -> Accumulators:
+        running: set[str] = set()
+        compensated: set[str] = set()
+        kinds = {a.name: a for a in self.kernel.accumulators}
+        for stage in self.kernel.stages:
+            for i in instructions_of(stage.body):
+                if isinstance(i, Running):
+                    running.add(i.name)
+                if isinstance(i, Reduce) and chunked_loop(stage.loops, self.chunk) is not None:
+                    a = kinds[i.name]
+                    if a.kind == "sum" and a.dtype.is_inexact:
+                        compensated.add(i.name)
+        return Accumulators(
+            self.b,
+            self.emit,
+            self.kernel.accumulators,
+            running=frozenset(running),
+            compensated=frozenset(compensated - running),
+            lanes=lanes,
+            width=1 if self.panel is None else self.panel.lanes,
+        )
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        self.indexer.open(self.b.fenced())
+        run()
+        self.indexer.close()
+
+    def _loop(
+        self,
+        variable: Symbol,
+        start: Val,
+        end: Val,
+        run: Callable[[], None],
+        bodies: Sequence[Body] | None = None,
+        *,
+        vectorise: bool = True,
+        border: bool = False,
+    ) -> None:
+        """One loop with its level of hoisted code, around these bodies or those of the stages."""
+
+        def iteration(value: Val) -> None:
+            self.indexer.open(self.b.fenced())
+            self.indexer.bind(variable, value)
+            run()
+            self.indexer.close()
+
+        metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
+        if border:
+            metadata = self._hints("vectorize.enable, i1 false", "unroll.disable")
+        elif not vectorise:
+            metadata = self._hints("vectorize.enable, i1 false")
+        self.b.for_loop(start, end, iteration, name=variable.name, flags="nuw nsw", metadata=metadata)
+
+    def _interleaving(self, bodies: Sequence[Body]) -> str:
+        """Two vectors an iteration where one is a long chain of dependent instructions in few lanes: a float32 power
+        is computed in double, half a register of floats at a time, and runs 1.25 times as fast so."""
+        if not any(
+            isinstance(i, Compute) and i.op == "pow" and i.dtype is float32
+            for body in bodies
+            for i in instructions_of(body)
+        ):
+            return ""
+        return self._hints("interleave.count, i32 2")
+
+    def _hints(self, *hints: str) -> str:
+        """Metadata that tells LLVM how to run a loop."""
+        module = self.b.module
+        parts = (hint.partition(", ") for hint in hints)
+        numbers = ", ".join(module.metadata(f'!"llvm.loop.{name}"{comma}{value}') for name, comma, value in parts)
+        return f", !llvm.loop {module.metadata(f'self, {numbers}', distinct=True)}"
+
+    def _hoisting(
+        self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
+    ) -> None:
+        """`run` emits the innermost loop, over [start, end), around the bodies of `stages`; checks that stay the same
+        in it are made before it."""
+        found = [(s, hoisted_checks(s.body, variable, self.stored)) for s in stages]
+        found = [(s, numbers) for s, numbers in found if numbers]
+        if not found:
+            run()
+            return
+        b = self.b
+        enter, after = b.block("enter"), b.block("after")
+        b.cond_br(b.icmp("slt", start, end), enter, after)  # no iteration, no check
+        b.at(enter)
+        bound: list[tuple[Symbol, Val]] = []
+        self.indexer.open(None)
+        self.indexer.bind(variable, i64(0))  # for keys: the first of the iterations, which all fail alike
+        for stage, numbers in found:
+            emitter = self._emitter(None, after, {})
+            self.given[id(stage)] = emitter.run_some(stage.body, numbers)
+            bound += emitter.bound
+        self.indexer.close()
+        self.indexer.open(b.fenced())
+        for symbol, index in bound:
+            self.indexer.bind(symbol, index)
+        run()
+        self.indexer.close()
+        for stage, _ in found:
+            del self.given[id(stage)]
+        b.br(after)
+        b.at(after)
+
+    # -- stages --
+
+    def _stage(self, stage: Stage, each: Callable[[Callable[[Val | None], None]], None]) -> None:
+        """The loops of a stage; `each` runs its argument for the point, or for each lane."""
+        reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
+        chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
+        cut = chunked_loop(stage.loops, self.chunk) if chunked else None
+
+        def flush(lane: Val | None) -> None:
+            for name in chunked:
+                self.accumulators.flush(name, lane)
+
+        searching = not self.columns and searches(stage, self.accumulators)
+        row = self._row(stage)
+
+        def whole(run: Callable[[], None]) -> None:
+            """What adds up to one chunk."""
+            if row is None:
+                run()
+            else:
+                self._in_vectors(row, reduced, run)
+
+        def loop_over(k: int, start: Val, end: Val) -> None:
+            variable = stage.loops[k].variable
+            if row is not None and k == len(stage.loops) - 1:
+                self._vector_loop(stage, row, start, end)
+                return
+            innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
+            border = stage.border and k == len(stage.loops) - 1
+            run = partial(self._loop, variable, start, end, lambda: nest(k + 1), border=border)
+            self._hoisting(innermost, variable, start, end, run)
+
+        def nest(k: int) -> None:
+            if k == len(stage.loops):
+                run = partial(each, lambda lane: self._body(stage, lane))
+                if self.columns:
+                    self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
+                else:
+                    run()
+                return
+            loop = stage.loops[k]
+            if searching and k == len(stage.loops) - 1:
+                self._search(stage, loop)
+                return
+            extent = self.indexer.value(loop.extent)
+            if cut is None or cut[0] != k:
+                loop_over(k, i64(0), extent)
+                return
+
+            def chunk(start: Val) -> None:
+                end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
+                whole(lambda: loop_over(k, start, end))
+                each(flush)
+
+            self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
+
+        if cut is None:
+            whole(lambda: nest(0))
+        else:
+            nest(0)
+        if chunked and cut is None:  # a short stage of a sum that is chunked elsewhere
+            each(flush)
+
+    # -- rows --
+
+    def _row(self, stage: Stage) -> Row | None:
+        if self.columns or self.panel is not None or self.tiled is not None:
+            return None
+        return row_of(stage, {a.name: a for a in self.kernel.accumulators}, self.b.module.features)
+
+    def _in_vectors(self, row: Row, reduced: set[str], run: Callable[[], None]) -> None:
+        """`run` emits loops whose folds go to vectors, which are put together behind them."""
+        found = [a for a in self.kernel.accumulators if a.name in reduced]
+        none = frozenset[str]()
+        vectors = Accumulators(self.b, self.emit, found, running=none, compensated=none, width=row.count)
+        vectors.start(None)
+        self.accumulators.vectors = vectors
+        run()
+        self.accumulators.vectors = None
+        self.accumulators.absorb(vectors)
+
+    def _vector_loop(self, stage: Stage, row: Row, start: Val, end: Val) -> None:
+        """The innermost loop of a stage, a vector of its iterations at a time, and what is left of it."""
+        b, extent = self.b, stage.loops[-1].extent
+        length = b.sub(end, start, "nsw")
+        whole = b.sub(length, b.binary("urem", length, i64(row.count)), "nsw")
+        full = b.add(start, whole, "nsw")
+        ahead = loads_ahead(self.kernel, stage, row.variable)
+
+        def step(value: Val, mask: Val | None) -> None:
+            self.indexer.open(b.fenced())
+            self.indexer.bind(row.variable, value)
+            self.vector = Lanes(row.variable, row.count, mask)
+            vectors = self.accumulators.vectors
+            assert vectors is not None
+            vectors.mask = mask
+            if mask is None:
+                self._fetch(ahead, row)
+            self._body(stage, None)
+            self.vector = vectors.mask = None
+            self.indexer.close()
+
+        if not isinstance(extent, int) or extent >= row.count:
+            b.for_loop(start, full, lambda value: step(value, None), step=row.count, name="vector", flags="nuw nsw")
+        if isinstance(extent, int) and extent % row.count == 0:
+            return  # chunks are as even
+        if not row.masked:
+            vectors, self.accumulators.vectors = self.accumulators.vectors, None
+            self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
+            self.accumulators.vectors = vectors
+            return
+
+        def rest() -> None:
+            step(full, first_lanes(b, b.sub(end, full, "nsw"), row.count))
+
+        b.if_then(b.icmp("slt", full, end), rest)
+
+    def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
+        """Fetches what the next point of the last outer loop loads where this one loads a vector."""
+        b = self.b
+        self.indexer.open(None)
+        for load in ahead:
+            element, base = memory_type(load.dtype), self.places[load.buffer].base
+            address = self.indexer.address(base, load.index, element, len(register_type(load.dtype)))
+            for line in range(0, row.count * load.dtype.itemsize, LINE):
+                emit_prefetch(b, b.gep("i8", address, i64(line), flags=""))  # the next point may be shorter
+        self.indexer.close()
+
+    def _search(self, stage: Stage, loop: Loop) -> None:
+        """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all
+        before. Both inner loops vectorise, which a search that carries the position along does not."""
+        b, extent = self.b, self.indexer.value(loop.extent)
+        name = next(i.name for i in stage.body.instructions if isinstance(i, Reduce))
+
+        def block(start: Val) -> None:
+            end = b.intrinsic("smin", extent, b.add(start, i64(SEARCH_BLOCK), "nuw nsw"))
+
+            def pass_over(search: Search) -> None:
+                self.accumulators.search = search
+                self._loop(loop.variable, start, end, lambda: self._body(stage, None))
+                self.accumulators.search = Search.NONE
+
+            self.accumulators.start_block(name)
+            pass_over(Search.EXTREMUM)
+            b.if_then(self.accumulators.block_wins(name), lambda: pass_over(Search.POSITION))
+            self.accumulators.finish_block(name)
+
+        b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
+
+    def _body(self, stage: Stage, lane: Val | None) -> None:
+        b = self.b
+        leave = b.block("leave")
+        self.indexer.open(None)
+        emitter = self._emitter(lane, leave, self.given.get(id(stage), {}))
+        emitter.run(stage.body)
+        self.indexer.close()
+        if emitter.left:
+            b.br(leave)
+            b.at(leave)
+
+    def _emitter(self, lane: Val | None, leave: Block, given: Mapping[int, Given]) -> BodyEmitter:
+        return BodyEmitter(
+            self.b,
+            self.emit,
+            self.indexer,
+            self.places,
+            self.accumulators,
+            self.ctx,
+            self.sites,
+            lane,
+            leave,
+            given,
+            self.vector,
+        )
