@@ -10,9 +10,7 @@ may fail, a recorded failure ends the run; equal programs give equal text.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
@@ -40,13 +38,10 @@ from broadloom.codegen.llvm import (
 from broadloom.codegen.matmul import step as matmul
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
-from broadloom.codegen.row_buffers import Kept, keep_rows
-from broadloom.codegen.streams import Keep, Stream
-from broadloom.codegen.streams import choose as choose_stores
-from broadloom.codegen.unroll import unroll
+from broadloom.codegen.prepare import Prepared, prepare
+from broadloom.codegen.streams import Stream
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
-from broadloom.fusion.collapse import collapse
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
 from broadloom.fusion.handlers import stages_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
@@ -73,7 +68,14 @@ class Target(Protocol):
 def module_text(
     program: Program, target: Target, constants: Mapping[str, np.ndarray] | None = None, *, emit: Emit = emit_op
 ) -> str:
-    """The LLVM text of module A for `program`.
+    """As `prepared_text`, of a program as it was scheduled."""
+    return prepared_text(prepare(program, target.caches), target, constants, emit=emit)
+
+
+def prepared_text(
+    prepared: Prepared, target: Target, constants: Mapping[str, np.ndarray] | None = None, *, emit: Emit = emit_op
+) -> str:
+    """The LLVM text of module A for a program.
 
     `constants` holds the arrays that constant buffers name by digest (`Graph.constants`). The module defines
 
@@ -83,20 +85,18 @@ def module_text(
     on arrays of `bl_array` and the `ctx` of `codegen.abi`. External symbols are the routines of `codegen.extern`
     (`bl_dgemm`, ...). Raises `VerifyError` for a program that breaks an invariant.
     """
+    program, rows = prepared.program, prepared.rows
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
     kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
-    program = prepared(program)
-    kept = _keep_rows(program.steps, {b.name: b for b in program.buffers})
-    steps = tuple(kept[n].kernel if n in kept else s for n, s in enumerate(program.steps))
-    program = replace(program, steps=steps)
-    stores = [x if isinstance(x, Stream) else None for x in stores_of(program, target.caches)]
-    signatures = {n: kernels.kernel(k.kernel, k.rows, stores[n]) for n, k in kept.items()}
-    direct = {n: without_tables(s) for n, s in enumerate(steps) if isinstance(s, Kernel) and _may_be_small(s)}
-    others = {n: (k, kernels.kernel(k, kept[n].rows, stores[n])) for n, k in direct.items()}
+    own = {n: s for n, s in enumerate(program.steps) if isinstance(s, Kernel)}
+    direct = {n: without_tables(s) for n, s in own.items() if _may_be_small(s)}
+    stores = [x if isinstance(x, Stream) else None for x in prepared.stores]
+    signatures = {n: kernels.kernel(s, rows[n], stores[n]) for n, s in own.items()}
+    others = {n: (s, kernels.kernel(s, rows[n], stores[n])) for n, s in direct.items()}
     _build_plan(module, program)
     products = {
         n: matmul.launch(module, s, kernels.buffers, target.caches, emit)
-        for n, s in enumerate(steps)
+        for n, s in enumerate(program.steps)
         if isinstance(s, Extern) and s.routine == "matmul"
     }
     last = target.caches.last
@@ -107,24 +107,6 @@ def module_text(
         return text
     _define_rounding(module)
     return str(module)
-
-
-def prepared(program: Program) -> Program:
-    """The program with the loops that its kernels have in code."""
-    steps = tuple(collapse(unroll(s)) if isinstance(s, Kernel) else s for s in program.steps)
-    return replace(program, steps=steps)
-
-
-def stores_of(program: Program, caches: Caches) -> tuple[Stream | Keep | None, ...]:
-    """How each step of a prepared program stores its results; None for what is no kernel."""
-    return choose_stores(program.steps, {b.name: b for b in program.buffers}, caches.last)
-
-
-def _keep_rows(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) -> dict[int, Kept]:
-    """Each kernel by its number, with its row buffers."""
-    users = Counter(name for step in steps for name in buffers_of(step))
-    private = frozenset(name for name, count in users.items() if count == 1 and buffers[name].kind == "workspace")
-    return {n: keep_rows(s, buffers, private) for n, s in enumerate(steps) if isinstance(s, Kernel)}
 
 
 def _may_be_small(kernel: Kernel) -> bool:
@@ -392,6 +374,9 @@ class _Run:
         def serial() -> None:
             b.call(function, self.ctx, self.args, i64(0), count)
 
+        def parallel(grain: Val) -> None:
+            self._parallel(function, count, self._widened(grain, count) if wide else grain)
+
         if points == 1:
             serial()
             return
@@ -399,18 +384,16 @@ class _Run:
             if points * each <= PARALLEL_COST:
                 serial()
             else:
-                grain = i64(max(fewest, int(least / each)))
-                self._parallel(function, count, self._widened(grain, count) if wide else grain)
+                parallel(i64(max(fewest, int(least / each))))
             return
         cost = self._as_double(each)
         worth = b.fcmp("ogt", b.fmul(cost, b.sitofp(count, "double")), const_float("double", PARALLEL_COST))
 
-        def parallel() -> None:
+        def counted() -> None:
             grain = b.fptosi(b.fdiv(const_float("double", least), cost), "i64")
-            grain = b.intrinsic("smax", grain, i64(fewest))
-            self._parallel(function, count, self._widened(grain, count) if wide else grain)
+            parallel(b.intrinsic("smax", grain, i64(fewest)))
 
-        b.if_then(worth, parallel, serial)
+        b.if_then(worth, counted, serial)
 
     def _widened(self, grain: Val, count: Val) -> Val:
         """Two chunks a thread, of whole steps: each row of a narrow one is a place of its own in memory."""
@@ -531,4 +514,4 @@ class _Run:
         return const_float("double", cost) if isinstance(cost, float) else cost
 
 
-__all__ = ["Target", "module_text"]
+__all__ = ["Target", "module_text", "prepared_text"]

@@ -15,8 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from broadloom import trace
-from broadloom.codegen.driver import module_text
+from broadloom.codegen.driver import prepared_text
 from broadloom.codegen.emit import emit
+from broadloom.codegen.prepare import prepare
 from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
 from broadloom.errors import CacheError, warn
 from broadloom.fusion.decide import Fuse
@@ -158,13 +159,14 @@ def _generate(
         dump.write("program", "loops", print_program(scheduled.program))
         dump.write("fusion", "txt", "\n".join(map(str, (*scheduled.decisions, *scheduled.tables))))
     with watch.stage("codegen"):
-        text = module_text(scheduled.program, target, optimised.constants, emit=emit)
+        prepared = prepare(scheduled.program, target.caches)
+        text = prepared_text(prepared, target, optimised.constants, emit=emit)
     if dump:
         dump.write("module", "ll", text)
     with watch.stage("llvm"):
         code = emit_object(text, target, tools.level)
     _tell(tools.sink, scheduled)
-    return code, facts_of(scheduled, locations_of(graph), target.caches)
+    return code, facts_of(scheduled, locations_of(graph), prepared.stores)
 
 
 def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False, family: str = "") -> Scheduled:

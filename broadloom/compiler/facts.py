@@ -1,8 +1,8 @@
 """What is kept beside an object in the cache: all that a run and a report need to know of it besides its code.
 
-What goes in: a scheduled program. What comes out: `ModuleFacts`, and its JSON text. What holds: facts name places in
-the user's program by the number of the captured node, never by file and line, so that they stay true when the
-user's file is edited around the function.
+What goes in: a scheduled program, and how its steps store their results. What comes out: `ModuleFacts`, and its JSON
+text. What holds: facts name places in the user's program by the number of the captured node, never by file and line, so
+that they stay true when the user's file is edited around the function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from broadloom.codegen.driver import prepared, stores_of
 from broadloom.codegen.streams import Keep, Stream
 from broadloom.compiler.report import AllocationRecord, KernelRecord
 from broadloom.errors import Location
@@ -25,7 +24,6 @@ from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.schedule import Decision, Scheduled
 from broadloom.fusion.tables import Direct, TableDecision, Tabulate
 from broadloom.graph.ir import Graph
-from broadloom.platform import Caches
 from broadloom.records import dataclass
 
 Locations = Sequence[Location | None]
@@ -94,11 +92,10 @@ def locations_of(graph: Graph) -> tuple[Location | None, ...]:
     return tuple(node.location for node in graph.nodes)
 
 
-def facts_of(scheduled: Scheduled, locations: Locations, caches: Caches) -> ModuleFacts:
-    """The facts of a program that was made from a graph whose nodes stand at `locations`, for a machine with these
-    caches."""
+def facts_of(scheduled: Scheduled, locations: Locations, stores: Sequence[Stream | Keep | None]) -> ModuleFacts:
+    """The facts of a program that was made from a graph whose nodes stand at `locations`, and whose steps store their
+    results in these ways."""
     program = scheduled.program
-    stores = stores_of(prepared(program), caches)
     first = {place: number for number, place in reversed(list(enumerate(locations))) if place is not None}
     nodes = tuple(-1 if s.location is None else first.get(s.location, -1) for s in program.sites)
     sites = tuple(replace(s, location=None) for s in program.sites)

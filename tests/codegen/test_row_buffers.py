@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.codegen import driver, row_buffers
+from broadloom.codegen import prepare, row_buffers
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.row_buffers import ROOM, Kept, keep_rows
 from broadloom.dtypes import float32
@@ -35,7 +35,7 @@ def touched(kernel, mode):
 
 def without_row_buffers(function, monkeypatch):
     with monkeypatch.context() as m:
-        m.setattr(driver, "keep_rows", lambda kernel, buffers, private: Kept(kernel))
+        m.setattr(prepare, "keep_rows", lambda kernel, buffers, private: Kept(kernel))
         return function()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.codegen.driver import prepared, stores_of
+from broadloom.codegen.prepare import prepare
 from broadloom.codegen.streams import Keep, Stream
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
@@ -35,7 +35,7 @@ def program(function, *arrays, dynamic=False):
 
 
 def decisions(function, *arrays, dynamic=False, caches=SMALL):
-    return stores_of(prepared(program(function, *arrays, dynamic=dynamic)), caches)
+    return prepare(program(function, *arrays, dynamic=dynamic), caches).stores
 
 
 def run(compiled, *arrays):
