@@ -193,9 +193,8 @@ def _extremum(e: Min | Max, size: Size, v: Symbol, sign: int, shift: Size) -> Sp
     for o in e.operands:
         if v not in free_symbols(o):
             at = sign * o + shift
-            before = isinstance(e, Max) == (
-                sign > 0
-            )  # what is cut off lies before the first element, or behind the last
+            # what is cut off lies before the first element, or behind the last
+            before = isinstance(e, Max) == (sign > 0)
             if (le(at, 0) if before else ge(at, size - 1)) is not True:
                 return None
             continue

@@ -84,12 +84,18 @@ def _roll(x: Array, shifts: Ints, axes: Ints) -> Array:
     return np.roll(x, shifts, axes)
 
 
-def _pad_signature(attrs: Mapping[str, Any]) -> Signature:
-    before, after = (rules.read_sizes("pad", attrs, name) for name in ("before", "after"))
+def _padded(name: str, attrs: Mapping[str, Any]) -> tuple[tuple[Dim, ...], tuple[Expression, ...]]:
+    """The core dims of the operand, and of the result: with `before` and `after` elements more along each axis."""
+    before, after = (rules.read_sizes(name, attrs, side) for side in ("before", "after"))
     if len(before) != len(after):
-        raise ShapeError("pad: before and after differ in length", got=f"{before}, {after}")
+        raise ShapeError(f"{name}: before and after differ in length", got=f"{before}, {after}")
     dims = rules.named(len(before))
-    core = tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in zip(dims, before, after, strict=True))
+    sides = zip(dims, before, after, strict=True)
+    return dims, tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in sides)
+
+
+def _pad_signature(attrs: Mapping[str, Any]) -> Signature:
+    dims, core = _padded("pad", attrs)
     return Signature((dims, ()), (core,))
 
 
@@ -108,13 +114,9 @@ EXTENSIONS = ("edge", "reflect", "symmetric", "wrap")
 
 
 def _extend_signature(attrs: Mapping[str, Any]) -> Signature:
-    before, after = (rules.read_sizes("extend", attrs, name) for name in ("before", "after"))
-    if len(before) != len(after):
-        raise ShapeError("extend: before and after differ in length", got=f"{before}, {after}")
+    dims, core = _padded("extend", attrs)
     if attrs["mode"] not in EXTENSIONS:
         raise ShapeError("extend: unknown mode", got=attrs["mode"], allowed=", ".join(EXTENSIONS))
-    dims = rules.named(len(before))
-    core = tuple(Combine("+", Combine("+", d, Dim(b)), Dim(a)) for d, b, a in zip(dims, before, after, strict=True))
     return Signature((dims,), (core,))
 
 

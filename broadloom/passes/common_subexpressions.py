@@ -13,6 +13,8 @@ from broadloom.graph.text import format_value
 from broadloom.ops.record import Trait
 from broadloom.records import dataclass
 
+_UNCHECKED = ("check_singular", False)
+
 
 @dataclass(frozen=True, slots=True)
 class CommonSubexpressions:
@@ -26,7 +28,9 @@ class CommonSubexpressions:
         def rule(b: GraphBuilder, node: Node, operands: tuple[ValueId, ...]) -> tuple[ValueId, ...] | None:
             types = tuple(b.type_of(i) for i in operands)
             key = call_key(node, operands, types)
-            found = known.get(key) or known.get(call_key(_checked(node), operands, types))
+            found = known.get(key)
+            if found is None and _UNCHECKED in node.attrs:
+                found = known.get(call_key(_checked(node), operands, types))
             if found is None:
                 first = ValueId(b.count)
                 known[key] = tuple(ValueId(first + k) for k in range(len(node.types)))
@@ -37,9 +41,7 @@ class CommonSubexpressions:
 
 def _checked(node: Node) -> Node:
     """The call that raises for a singular matrix besides: after it, there is none, and its results serve as well."""
-    if ("check_singular", False) not in node.attrs:
-        return node
-    return replace(node, attrs=tuple((n, True if n == "check_singular" else value) for n, value in node.attrs))
+    return replace(node, attrs=tuple((n, True if (n, value) == _UNCHECKED else value) for n, value in node.attrs))
 
 
 def call_key(node: Node, operands: tuple[ValueId, ...], types: tuple[TensorType, ...]) -> Any:

@@ -1,8 +1,7 @@
 """Lowering of ops that place data anew: concatenation, padding, repetition, partial update, creation.
 
-Repetition, rolling and extension beyond the edges are index maps. A pad is a masked load, so that its reader may
-take it in. Concatenation and
-partial updates store pieces into one buffer.
+Repetition and extension beyond the edges are index maps. A pad is a masked load, so that its reader may take it in.
+Concatenation, rolling and partial updates store pieces into one buffer.
 """
 
 from __future__ import annotations
