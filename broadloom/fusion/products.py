@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
+from broadloom.passes.small_matrices import Choice
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
@@ -33,34 +34,25 @@ SUMS = {
 }  # of which dtype the sums are: integers of fewer bits wrap around in the end
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+class Loops(Choice):
     """A loop nest with a reduction."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"loops: {self.reason}"
+    __slots__ = ()
+    label = "loops"
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Choice):
     """Tiles of registers, in blocks of the caches."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"tiles: {self.reason}"
+    __slots__ = ()
+    label = "tiles"
 
 
-@dataclass(frozen=True, slots=True)
-class Blas:
+class Blas(Choice):
     """A call of the library."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"BLAS: {self.reason}"
+    __slots__ = ()
+    label = "BLAS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class Contraction:
 
 def choose(
     dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size], *, deterministic: bool, family: str = ""
-) -> Loops | Template | Blas:
+) -> Choice:
     """The choice for a product with the sizes m, n, p.
 
     >>> both = Contraction(True, True)

@@ -12,6 +12,7 @@ one by one: only 2 matrices
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from broadloom.records import dataclass
 from broadloom.symbolic import Size
@@ -22,36 +23,35 @@ FEW = 4  # fewer matrices leave too many lanes idle
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class Choice:
+    """How something is computed, and why."""
+
+    label: ClassVar[str]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.reason}"
+
+
+class Lanes(Choice):
     """Kernels of our own, whose vectors hold an element of several matrices."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"side by side: {self.reason}"
+    __slots__ = ()
+    label = "side by side"
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Choice):
     """Calls of LAPACK."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"one by one: {self.reason}"
+    __slots__ = ()
+    label = "one by one"
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Choice):
     """Both are there; each call takes one of them."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return f"by the sizes of the call: {self.reason}"
-
-
-Choice = Lanes | Library | Either
+    __slots__ = ()
+    label = "by the sizes of the call"
 
 
 def choose(count: Size, sides: Sequence[Size], limit: int = LIMIT) -> Choice:

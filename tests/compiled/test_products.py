@@ -160,8 +160,8 @@ def test_long_sums_do_not_lose_more_with_their_length(rng: np.random.Generator) 
 def test_without_memory_for_panels(rng: np.random.Generator) -> None:
     """Nothing is packed where few rows share it: such a product needs no memory of its own."""
     machine = Machine(16, 32, Caches(48 << 10, 1 << 20, 32 << 20))
-    assert not packs(machine, 4, Layout((1024, 4096), (4096, 1)), 8, 8)[0]
-    assert packs(machine, 4, Layout((64, 64), (1, 64)), 64, 8)[0]
+    assert not packs(machine, 4, Layout((1024, 4096), (4096, 1)), 8, 8)
+    assert packs(machine, 4, Layout((64, 64), (1, 64)), 64, 8)
     for m in range(1, 70):
         shape = tile_shape(machine, m, 100, 64)
         assert shape.rows * shape.vectors + shape.vectors + 1 <= 32 and shape.last_rows == m % shape.rows

@@ -91,22 +91,21 @@ def _cost(machine: Machine, shape: Shape, m: Size, n: Size, k: Size) -> float:
     return total
 
 
-def packs(machine: Machine, itemsize: int, layout: Layout, other: Size, tile: int) -> tuple[bool, str]:
+def packs(machine: Machine, itemsize: int, layout: Layout, other: Size, tile: int) -> bool:
     """Whether an operand is copied, panel by panel, into memory that a tile reads in one piece; `layout` has the step
     of the summation first, `other` is how many rows (or columns) share the copy, `tile` how many of them a tile has.
+    It is not where few share it, and not where it stays in the cache as it lies.
 
     >>> zen = Machine(16, 32, Caches())
     >>> packs(zen, 4, Layout((64, 64), (64, 1)), 64, 8)
-    (False, 'it stays in the cache')
+    False
     >>> packs(zen, 4, Layout((1024, 1024), (1024, 1)), 1024, 8)
-    (True, '1024 rows share it')
+    True
     """
     depth, across = layout.shape[-2:]
     if layout.strides[-1] != 1:
-        return True, "its columns do not lie side by side"
+        return True
     if isinstance(other, int) and other < 4 * tile:
-        return False, f"only {other} rows share it"
+        return False
     size = product((depth, across)) * itemsize
-    if isinstance(size, int) and size <= machine.caches.second // 4:
-        return False, "it stays in the cache"
-    return True, f"{other} rows share it"
+    return not (isinstance(size, int) and size <= machine.caches.second // 4)

@@ -17,6 +17,7 @@ from broadloom.fusion.memory_plan import unstored
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, Symbol, free_symbols, product
 
+FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
 SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond
 
 
@@ -141,9 +142,6 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
         words=words,
         table=buffers,
     )
-
-
-FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
 
 
 def row_by_row(p: Problem) -> Problem | None:

@@ -43,6 +43,7 @@ from broadloom.platform import Caches
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol
 
+_STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
 PACKED, BATCH, STRIP, NEXT, SCRATCH, SLOTS = range(6)  # slots behind the words
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
@@ -63,33 +64,25 @@ def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], c
     """The function of a step."""
     whole = problem_of(step, buffers)
     rows = row_by_row(whole)
-    if rows is None:
-        template = _Template(module, whole, caches, emit)
-        return Launch(template.function, template.buffers, template.words, SLOTS)
-    if isinstance(whole.m, int):
-        template = _Template(module, rows, caches, emit)
-        return Launch(template.function, template.buffers, template.words, SLOTS)
-    both = replace(whole, words=rows.words)
-    few, many = (_Template(module, p, caches, emit) for p in (rows, both))
-    function = _by_rows(module, few, many)
-    return Launch(function, many.buffers, many.words, SLOTS)
+    if rows is None or isinstance(whole.m, int):
+        template = _Template(module, rows or whole, caches, emit)
+        function = template.function
+    else:
+        few, template = (_Template(module, p, caches, emit) for p in (rows, replace(whole, words=rows.words)))
+        function = _few_or_many(module, few, template)
+    return Launch(function, template.buffers, template.words, SLOTS)
 
 
-def _by_rows(module: ModuleBuilder, few: _Template, many: _Template) -> Function:
+def _few_or_many(module: ModuleBuilder, few: _Template, many: _Template) -> Function:
     """The function that multiplies row by row where there are few rows."""
 
     def build(b: FunctionBuilder) -> None:
         rows = many.value(b, b.params[1], many.p.m)
-        run_few, run_many = (partial(b.call, t.function, *b.params) for t in (few, many))
-        b.if_then(b.icmp("slt", rows, i64(FEW_ROWS)), lambda: _ignored(run_few()), lambda: _ignored(run_many()))
+        chosen = b.select(b.icmp("slt", rows, i64(FEW_ROWS)), few.function.pointer, many.function.pointer)
+        b.call_pointer(chosen, "void", *b.params)
         b.ret()
 
-    params = [Param("ptr", "ctx"), Param("ptr", "args")]
-    return module.helper(f"{many.name}.rows", "void", params, build, "noinline nounwind")
-
-
-def _ignored(_: Val) -> None:
-    return None
+    return module.helper(f"{many.name}.rows", "void", _STEP, build, "noinline nounwind")
 
 
 def machine_of(module: ModuleBuilder, lanes: int, caches: Caches) -> Machine:
@@ -114,8 +107,16 @@ class _Template:
         self._choose()
         told = f"{problem.text}; {self.caches}; {vector_bits(module.features)}"
         self.name = f"bl_matmul.{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
-        params = [Param("ptr", "ctx"), Param("ptr", "args")]
-        self.function: Function = module.helper(self.name, "void", params, self._host, "noinline nounwind")
+        self.function: Function = module.helper(self.name, "void", _STEP, self._host, "noinline nounwind")
+
+    def _kernel(self, name: str, build: Callable[[FunctionBuilder], None]) -> Function:
+        """A function of a parallel loop."""
+
+        def whole(b: FunctionBuilder) -> None:
+            build(b)
+            b.ret(i32(0))
+
+        return self.module.helper(f"{self.name}.{name}", "i32", _KERNEL, whole, "noinline nounwind")
 
     # -- choices --
 
@@ -126,7 +127,7 @@ class _Template:
         self.task_columns = max(1, TASK_COLUMNS // self.width) * self.width
         if p.thin:
             self.task_columns = ACROSS_COLUMNS if p.thin == "across" else ALONG_COLUMNS
-        self.packed_right = not p.thin and packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)[0]
+        self.packed_right = not p.thin and packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)
         dense = p.a.strides[-1] == 1 and p.a_dtype is p.total
         self.packed_left = self.packed_right and not dense
         self.deep = self.packed_right and not (isinstance(p.k, int) and p.k <= self.depth)
@@ -160,7 +161,7 @@ class _Template:
         value = partial(self.value, b, args)
         m, n, k = map(value, (self.p.m, self.p.n, self.p.k))
         batch = value(self.p.count)
-        tasks = _Function(self, "tasks", self._tasks).function
+        tasks = self._kernel("tasks", self._tasks)
         row_blocks = b.udiv(b.add(m, i64(self.task_rows - 1)), i64(self.task_rows))
         if not self.packed_right:
             column_blocks = b.udiv(b.add(n, i64(self.task_columns - 1)), i64(self.task_columns))
@@ -185,7 +186,7 @@ class _Template:
         b.if_then(b.icmp("eq", memory, NULL), none)
         b.store(memory, self.slot(b, args, PACKED))
         b.store(b.gep("i8", memory, size), self.slot(b, args, SCRATCH))
-        pack = _Function(self, "pack", self._pack).function
+        pack = self._kernel("pack", self._pack)
         pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
 
         def one(number: Val) -> None:
@@ -314,17 +315,6 @@ class _Template:
             b.at(out)
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
-
-
-class _Function:
-    """A kernel of the template."""
-
-    def __init__(self, template: _Template, name: str, build: Callable[[FunctionBuilder], None]) -> None:
-        def whole(b: FunctionBuilder) -> None:
-            build(b)
-            b.ret(i32(0))
-
-        self.function = template.module.helper(f"{template.name}.{name}", "i32", _KERNEL, whole, "noinline nounwind")
 
 
 class _Task:

@@ -6,18 +6,18 @@ The choice is a pure function of dtype and shape; the loops are a reduction like
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous, flat_index
-from broadloom.fusion.ir import Accumulator, Extern, Layout, Loop, ReductionKind, Region
+from broadloom.fusion.ir import Accumulator, Buffer, Extern, Layout, Loop, ReductionKind, Region
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.lowerings import lanes
 from broadloom.fusion.lowerings.sorting import strided_region
 from broadloom.fusion.products import SUMS, Blas, Contraction, Template
 from broadloom.fusion.products import choose as choose_code
-from broadloom.graph.ir import Node, ValueId
+from broadloom.graph.ir import Node, TensorType, ValueId
 from broadloom.ops.record import Op
 from broadloom.passes.small_matrices import Choice, Either, Lanes, Library, choose
 from broadloom.symbolic import Size, ge, product
@@ -166,17 +166,29 @@ def _tiles(
     result = node.types[0]
     total = SUMS[result.dtype]
     left, right = (_converted(state, t, total) or strided_region(state, t) for t in (x, y))
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    made = buffer if _is_dense(buffer.layout, kind) else state.buffer(result.dtype, contiguous(result.shape))
-    target = Region(made.name, _with_ones(made.layout, not kind.rows, not kind.columns))
-    batch = target.layout.shape[:-2]
-    given = (_with_ones(left.layout, not kind.rows, False), _with_ones(right.layout, False, not kind.columns))
-    operands = tuple(Region(r.buffer, broadcast_batch(y, batch)) for r, y in zip((left, right), given, strict=True))
-    attrs = (("memory", state.site("memory", node)), ("total", total.name))
-    state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=str(how)))
+
+    def run(made: Buffer) -> None:
+        target = Region(made.name, _with_ones(made.layout, not kind.rows, not kind.columns))
+        batch = target.layout.shape[:-2]
+        given = (_with_ones(left.layout, not kind.rows, False), _with_ones(right.layout, False, not kind.columns))
+        operands = tuple(Region(r.buffer, broadcast_batch(y, batch)) for r, y in zip((left, right), given, strict=True))
+        attrs = (("memory", state.site("memory", node)), ("total", total.name))
+        state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=str(how)))
+
+    return _stored(state, ids[0], result, lambda layout: _is_dense(layout, kind), run)
+
+
+def _stored(
+    state: Lowering, value: ValueId, type_: TensorType, fits: Callable[[Layout], bool], run: Callable[[Buffer], None]
+) -> TensorBox:
+    """The value that `run` stores in its place; or, where that does not lie as it has to, in a buffer that is copied
+    there."""
+    buffer = state.destination(value, type_.dtype, type_.shape)
+    made = buffer if fits(buffer.layout) else state.buffer(type_.dtype, contiguous(type_.shape))
+    run(made)
     if made is not buffer:
-        state.copy_to(TensorBox.whole(StorageBox(result.dtype, result.shape, None, made)), buffer)
-    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+        state.copy_to(TensorBox.whole(StorageBox(type_.dtype, type_.shape, None, made)), buffer)
+    return TensorBox.whole(StorageBox(type_.dtype, type_.shape, None, buffer))
 
 
 def _converted(state: Lowering, x: TensorBox, total: DType) -> Region | None:
@@ -211,16 +223,13 @@ def _is_dense(layout: Layout, kind: Contraction) -> bool:
 def _gemm(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox, y: TensorBox, how: Blas) -> TensorBox:
     result = node.types[0]
     left, right = matrix_region(state, x), matrix_region(state, y)
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    made = buffer if _is_matrix(buffer.layout) else state.buffer(result.dtype, contiguous(result.shape))
-    batch = result.shape[:-2]
-    operands = tuple(Region(r.buffer, broadcast_batch(r.layout, batch)) for r in (left, right))
-    target = Region(made.name, made.layout)
-    attrs = (("dtype", result.dtype),)
-    state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), attrs, reason=str(how)))
-    if made is not buffer:
-        state.copy_to(TensorBox.whole(StorageBox(result.dtype, result.shape, None, made)), buffer)
-    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+    operands = tuple(Region(r.buffer, broadcast_batch(r.layout, result.shape[:-2])) for r in (left, right))
+
+    def run(made: Buffer) -> None:
+        target, attrs = Region(made.name, made.layout), (("dtype", result.dtype),)
+        state.call(node, Extern(state.fresh("x"), "gemm", operands, (target,), attrs, reason=str(how)))
+
+    return _stored(state, ids[0], result, _is_matrix, run)
 
 
 def matrix_region(state: Lowering, x: TensorBox) -> Region:
