@@ -291,6 +291,12 @@ class Accumulators:
         self._write(slots, len(old), lane, at)
         return (at,)
 
+    def is_open(self, name: str) -> Val:
+        """Whether more elements could change an any or an all."""
+        slots = self._slots(name)
+        (value,) = self._value(slots, None)
+        return value if slots.accumulator.kind == "all" else self.b.not_(value)
+
     # -- argmax by blocks: parts are value, position, and the block's value and position --
 
     def start_block(self, name: str) -> None:

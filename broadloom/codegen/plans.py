@@ -36,6 +36,7 @@ COLUMN_CHUNK = 256
 COLUMN_STEP = 64  # columns that a thread's share is a multiple of
 TILE = 32  # points along each side of a tile
 FETCHED = 8 << 10  # bytes from one point to the next, from where on the next one's are fetched
+STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
 
 
@@ -172,3 +173,11 @@ def searches(stage: Stage, accumulators: Accumulators) -> bool:
     extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
     long = not isinstance(extent, int) or extent >= 64
     return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
+
+
+def stops(stage: Stage, accumulators: Accumulators) -> bool:
+    """Whether a stage does nothing but one any or all, so that what follows the first hit need not be looked at."""
+    effects = [i for i in instructions_of(stage.body) if isinstance(i, Store | Indirect | Reduce | Running)]
+    if len(effects) != 1 or not isinstance(effects[0], Reduce):
+        return False
+    return accumulators.slots[effects[0].name].accumulator.kind in ("any", "all")

@@ -23,12 +23,14 @@ from broadloom.codegen.plans import (
     COLUMN_STACK,
     POINT_CHUNK,
     SEARCH_BLOCK,
+    STOP_CHUNK,
     chunked_loop,
     hoisted_checks,
     loads_ahead,
     ranged_loops,
     runs_in_columns,
     searches,
+    stops,
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
@@ -199,7 +201,8 @@ class StageLoops:
         """The loops of a stage; `each` runs its argument for the point, or for each lane."""
         reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
         chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
-        cut = chunked_loop(stage.loops, self.chunk) if chunked else None
+        stopping = not self.columns and self.panel is None and stops(stage, self.accumulators)
+        cut = chunked_loop(stage.loops, self.chunk if chunked else STOP_CHUNK) if chunked or stopping else None
 
         def flush(lane: Val | None) -> None:
             for name in chunked:
@@ -244,7 +247,12 @@ class StageLoops:
 
             def chunk(start: Val) -> None:
                 end = self.b.intrinsic("smin", extent, self.b.add(start, i64(cut[1]), "nuw nsw"))
-                whole(lambda: loop_over(k, start, end))
+                run = partial(whole, partial(loop_over, k, start, end))
+                if stopping:
+                    is_open = self.accumulators.is_open(*reduced)
+                    self.b.if_then(is_open, lambda: self._guarded(run))
+                else:
+                    run()
                 each(flush)
 
             self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
