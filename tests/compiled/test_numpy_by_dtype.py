@@ -36,9 +36,8 @@ def approximate(u: np.ufunc, args: Sequence[Array]) -> bool:
 
 
 def operands(u: np.ufunc, dtypes: Sequence[DType], rng: np.random.Generator) -> list[Array]:
-    phases = u in (np.power, np.float_power) and any(
-        d.kind == "c" for d in dtypes
-    )  # those of huge exponents mean nothing
+    # phases of huge exponents mean nothing
+    phases = u in (np.power, np.float_power) and any(d.kind == "c" for d in dtypes)
     args = [numbers((3, 7), d, rng, edges=not phases) for d in dtypes]
     if u in COUNTS and dtypes[1].is_integer:
         args[1] = np.abs(args[1]) & args[1].dtype.type(63)
@@ -147,3 +146,20 @@ def test_functions_of_every_dtype(name: str) -> None:
                 compiled(*args)
         else:
             assert_close(compiled(*args), want, False, f"{name} {d}")
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_sign_of_special_complex_numbers_is_numpys_to_the_bit(dtype):
+    info: Any = np.finfo(dtype)
+    parts = [0.0, 1.0, 3.0, np.inf, np.nan, info.max, info.max / 2, info.max / 3, np.sqrt(info.max)]
+    parts += [info.tiny, info.tiny * (1 + info.eps), info.smallest_subnormal, 3 * info.smallest_subnormal]
+    parts += [np.sqrt(info.tiny)]
+    values = np.array([*parts, *(-p for p in parts)], info.dtype)
+    z = np.empty((len(values), len(values)), dtype)
+    z.real, z.imag = values[:, None], values
+    with np.errstate(all="ignore"):
+        want, each = np.sign(z), bl.vmap(lambda row: np.sign(row))(z)
+    for got in (bl.compile(lambda z: np.sign(z), fullgraph=True)(z), np.asarray(bl.sign(bl.asarray(z))), each):
+        for a, b in ((got.real, want.real), (got.imag, want.imag)):
+            same = (a == b) & (np.signbit(a) == np.signbit(b)) | np.isnan(a) & np.isnan(b)
+            assert same.all(), [(z[k], got[k], want[k]) for k in zip(*np.nonzero(~same), strict=True)]

@@ -99,15 +99,16 @@ def reciprocal(_: Cell, x: Pair) -> Pair:
 
 
 def sign(_: Cell, x: Pair) -> Pair:
-    """z/|z|; 0 for 0; an infinite part alone gives its direction; nan for the rest."""
+    """z/|z|; 0 for 0; an infinite part alone gives its direction; nan for the rest. Where |z| overflows though z is
+    finite, it is the direction of the imaginary part, as NumPy has it."""
     re, im = x
     size = vmath.call("hypot", re, im)
     direction = re / size, im / size
-    unit = re.abs().eq(re.inf), im.abs().eq(re.inf)
-    along = unit[0].where(re.lit(1.0).copysign(re), 0.0), unit[1].where(re.lit(1.0).copysign(im), 0.0)
+    endless = re.abs().eq(re.inf)
+    along = endless.where(re.lit(1.0).copysign(re), 0.0), endless.where(0.0, im.lit(1.0).copysign(im))
     direction = both(size.eq(re.inf), along, direction)
     direction = both(size.eq(0.0), (re.lit(0.0), re.lit(0.0)), direction)
-    unknown = size.isnan() | (unit[0] & unit[1])
+    unknown = size.isnan() | (endless & im.abs().eq(im.inf))
     return both(unknown, (re.nan, re.nan), direction)
 
 
