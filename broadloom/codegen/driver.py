@@ -25,6 +25,7 @@ from broadloom.codegen.kernels import KernelEmitter, Signature
 from broadloom.codegen.lanes import choice as beside
 from broadloom.codegen.lanes import step as lanes
 from broadloom.codegen.llvm import (
+    READY,
     Function,
     FunctionBuilder,
     ModuleBuilder,
@@ -102,6 +103,8 @@ def prepared_text(
     last = target.caches.last
     _Run(module, program, plan_memory(program), signatures, others, products, constants or {}, last).build()
     outline(module)
+    if not module.plain:
+        module.mark(READY)
     text = str(module)
     if " half" not in text:
         return text
@@ -159,7 +162,7 @@ def _bind_symbols(b: FunctionBuilder, program: Program, inputs: Val) -> Indexer:
 
 def _build_plan(module: ModuleBuilder, program: Program) -> None:
     """`bl_plan`: shapes and byte strides of the outputs."""
-    b = module.function("bl_plan", "i32", [Param("ptr", "in"), Param("ptr", "out")], attributes="nounwind")
+    b = module.function("bl_plan", "i32", [Param("ptr", "in"), Param("ptr", "out")], attributes=abi.ONCE)
     inputs, outputs = b.params
     indexer = _bind_symbols(b, program, inputs)
     for buffer in program.buffers:
@@ -174,6 +177,10 @@ def _build_plan(module: ModuleBuilder, program: Program) -> None:
 
 
 # ---- bl_run -------------------------------------------------------------------------------------------------------
+
+
+# Routines that are kernels of our own: what others need besides the library's call is code of `bl_run`.
+_OWN = frozenset((*sorting.ROUTINES, *lanes.ROUTINES, *fft.ROUTINES))
 
 
 def _is_template(step: Kernel | Extern) -> bool:
@@ -195,7 +202,8 @@ class _Run:
         last_cache: int,
     ) -> None:
         params = [Param("ptr", "ctx"), Param("ptr", "in"), Param("ptr", "out")]
-        self.b = module.function("bl_run", "i32", params, attributes="nounwind")
+        calls = any(isinstance(s, Extern) and s.routine not in _OWN for s in program.steps)
+        self.b = module.function("bl_run", "i32", params, attributes="nounwind" if calls else abi.ONCE)
         self.module, self.program, self.plan, self.signatures = module, program, plan, signatures
         self.others, self.products, self.constants, self.last_cache = others, products, constants, last_cache
         self.ctx, self.inputs, self.outputs = self.b.params

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
@@ -74,7 +75,7 @@ class KernelEmitter:
     def _entry(self, name: str, body: FunctionBuilder) -> Function:
         """The function of the kernel type, which unpacks the argument block."""
         params = [Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end")]
-        b = self.module.function(name, "i32", params, linkage="internal", attributes="nounwind")
+        b = self.module.function(name, "i32", params, linkage="internal", attributes=abi.ONCE)
         ctx, args, begin, end = b.params
         unpacked = []
         for k, t in enumerate(body.ref.params[1:-2]):

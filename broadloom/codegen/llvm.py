@@ -38,6 +38,7 @@ from broadloom.records import dataclass
 
 __all__ = [
     "NULL",
+    "READY",
     "Block",
     "Function",
     "FunctionBuilder",
@@ -164,6 +165,7 @@ class FunctionBuilder:
         self.module, self.ref, self._header = module, ref, header
         self.params = tuple(Val(p.type, f"%{p.name}") for p in params)
         self._count = self._labels = 0
+        self.loops = 0  # how many `for_loop` has made
         self.entry = Block("entry", placed=True)
         self.blocks: list[Block] = [self.entry]
         self._allocas: list[str] = []
@@ -530,6 +532,7 @@ class FunctionBuilder:
         """`for i in range(start, end, step)`, step positive: `body(i, *carried)` returns the next carried values; the
         last ones are returned. `flags` go to the counter's increment, `metadata` to the back edge."""
         check(start.type == end.type and class_of(start.type)[0] == "i", "for_loop", start, end)
+        self.loops += 1
         head, inside, out = self.block(name), self.block(name + ".body"), self.block(name + ".end")
         before = self.current
         self.br(head)
@@ -615,6 +618,8 @@ class ModuleBuilder:
         self._kept: list[str] = []
         self._metadata: list[str] = []
         self._nodes: dict[str, str] = {}
+        self._marks: list[str] = []
+        self.plain = False  # whether it has loops that LLVM's vectoriser is to make vectors of
 
     def function(
         self,
@@ -722,6 +727,11 @@ class ModuleBuilder:
             self._nodes[text] = number
         return number
 
+    def mark(self, name: str) -> None:
+        """Says something of the whole module, by a named metadata node without operands."""
+        if name not in self._marks:
+            self._marks.append(name)
+
     def __str__(self) -> str:
         parts = [f"; module {self.name}\n"]
         if self.data_layout:
@@ -736,8 +746,12 @@ class ModuleBuilder:
                 parts.append(f"declare {ref.result} {ref.name}({spelled}){tail}\n")
         parts.extend(map(str, self._functions.values()))
         parts.extend(m + "\n" for m in self._metadata)
+        parts.extend(f"!{name} = !{{}}\n" for name in self._marks)
         return "".join(parts)
 
+
+# The mark of a module whose loops are to stay as they are: what is to run in vectors is written with vectors.
+READY = "broadloom.ready"
 
 LONG_DATA = 4096  # bytes from where on data are written quickly rather than to be read
 _ESCAPED = tuple(chr(x) if 32 <= x < 127 and x not in (34, 92) else f"\\{x:02X}" for x in range(256))

@@ -6,7 +6,7 @@ holds: memory of lanes that a mask leaves out is neither read nor written; a fet
 
 from __future__ import annotations
 
-from broadloom.codegen.llvm import FunctionBuilder, Val, element_of, lanes_of, mangle, vector
+from broadloom.codegen.llvm import FunctionBuilder, Val, element_of, i64, lanes_of, mangle, vector
 
 LINE = 64  # bytes, of every processor that we generate code for
 
@@ -15,6 +15,15 @@ def first_lanes(b: FunctionBuilder, count: Val, lanes: int, first: int = 0) -> V
     """Which lanes of a vector, whose elements have the numbers from `first` on, are among the first `count`."""
     numbers = ", ".join(f"{count.type} {first + k}" for k in range(lanes))
     return b.icmp("slt", Val(vector(count.type, lanes), f"<{numbers}>"), b.splat(count, lanes))
+
+
+def some_lanes(b: FunctionBuilder, count: Val, lanes: int) -> Val:
+    """Which lanes of a vector are among the first `count`, which may be more than there are, but not negative: compared
+    in few bits, for which it takes fewer instructions."""
+    if lanes >= 128:
+        return first_lanes(b, count, lanes)
+    most = b.intrinsic("smin", count, i64(lanes))
+    return first_lanes(b, b.int_cast(most, "i8", signed=True), lanes)
 
 
 def masked_load(b: FunctionBuilder, type_: str, address: Val, align: int, mask: Val) -> Val:

@@ -25,9 +25,10 @@ from functools import partial
 
 from broadloom.codegen.body import Lanes
 from broadloom.codegen.llvm import Phi, Val, i1, i64
-from broadloom.codegen.memory import emit_fence, first_lanes
+from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
 from broadloom.codegen.plans import TILE
+from broadloom.codegen.rows import Row, points_of
 from broadloom.codegen.stage_loops import StageLoops
 from broadloom.codegen.streams import Stream, points_together, steps_of
 from broadloom.codegen.types import memory_type, register_type
@@ -116,6 +117,10 @@ class NestBuilder(StageLoops):
         if self.kernel.rings:
             self._windows(variable, start, end)
             return
+        points = self._row_of_points()
+        if points is not None and self.stream is None:
+            self._vectors(points, start, end)
+            return
         if not self.columns:
             run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
             plain = self.tiled is None and not any(s.loops for s in self.kernel.stages)
@@ -133,6 +138,38 @@ class NestBuilder(StageLoops):
             self.indexer.close()
 
         b.for_loop(start, end, block, step=self.lanes, name="block")
+
+    # -- points in vectors --
+
+    def _row_of_points(self) -> Row | None:
+        """How the points run in vectors of our own making, if they do."""
+        if self.columns or self.panel is not None or self.tiled is not None or any(s.loops for s in self.kernel.stages):
+            return None
+        return points_of(self.kernel, self.b.module.features)
+
+    def _vectors(self, row: Row, start: Val, end: Val) -> None:
+        """The points [start, end) a vector at a time, and then what is left."""
+        b, extent = self.b, self.kernel.outer[-1].extent
+        full = self._whole(row.count, start, end)
+
+        def step(value: Val, count: int = row.count, mask: Val | None = None) -> None:
+            self.indexer.open(b.fenced())
+            self.indexer.bind(row.variable, value)
+            self.vector = Lanes(row.variable, count, mask)
+            self._point()
+            self.vector = None
+            self.indexer.close()
+
+        if not isinstance(extent, int) or extent >= row.count:
+            b.for_loop(start, full, step, step=row.count, name="vector", flags="nuw nsw")
+        if not row.masked:
+            self._loop(row.variable, full, end, self._point, vectorise=False)
+            return
+
+        def rest(value: Val) -> None:
+            step(value, row.rest, some_lanes(b, b.sub(end, value, "nsw"), row.rest))
+
+        b.for_loop(full, end, rest, step=row.rest, name="rest", flags="nuw nsw")
 
     # -- stores past the caches --
 
@@ -174,7 +211,11 @@ class NestBuilder(StageLoops):
             is_head = b.icmp("eq", part, i64(0))
             self.indexer.open(b.fenced())
             own = b.select(is_head, start, last), b.select(is_head, first, end)
-            self._loop(variable, *own, self._point, vectorise=not few)
+            points = None if few else self._row_of_points()
+            if points is None:
+                self._loop(variable, *own, self._point, vectorise=not few)
+            else:
+                self._vectors(points, *own)
             self.indexer.close()
 
         b.for_loop(first, last, vectors, step=lanes, name="vector", flags="nuw nsw")
@@ -330,6 +371,7 @@ class NestBuilder(StageLoops):
                 run(lane)
                 self.indexer.close()
 
+            self.b.module.plain = True
             self.b.for_loop(i64(0), lanes, iteration, name="lane", flags="nuw nsw")
 
         self.lane_count = lanes

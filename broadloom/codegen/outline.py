@@ -8,7 +8,7 @@ one.
 What holds: the instructions of both forms are those that were inlined, so no bit changes. Compile time grows with
 the number of different functions instead of call sites; a chain of fifty takes a fifteenth of the time, and runs as
 fast. Few call sites stay inline, where constants stay in registers over the whole loop; a function of more than
-`LONG` instructions has too many for that.
+`LONG` instructions has too many for that. Calls on vectors are counted by themselves, each loop's twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Param, Val
 
 LIMIT = 4
 LONG = 100
+BODIES = 2  # of a loop whose vectors are written out: of whole vectors, and of what is left
 _ATTRIBUTES = "noinline nounwind willreturn speculatable memory(none)"
 _CALL = re.compile(r"call (float|double|<\d+ x (?:float|double)>) @(bl\.\w+\.(?:v\d+)?f(?:32|64))\(")
 _WIDE = re.compile(r"(?:load|store) (?:double|i64)\b")
@@ -43,7 +44,8 @@ def outline(module: ModuleBuilder) -> None:
     bits = vector_bits(module.features)
     forms: list[Val] = []
     for (type_, name), count in counts.items():
-        if count <= (1 if _instructions(module, name) > LONG else LIMIT):
+        bodies = 1 if type_ in _BITS else BODIES
+        if count <= bodies * (1 if _instructions(module, name) > LONG else LIMIT):
             continue
         if type_ not in _BITS:  # the form for vectors that the module makes itself
             module.set_attributes(name, _ATTRIBUTES)

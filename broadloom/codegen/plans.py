@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from broadloom.codegen.accumulators import Accumulators
 from broadloom.codegen.panels import ROWS, panel_of
+from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import accesses, index_of, instructions_of, operands_of
 from broadloom.fusion.ir import (
+    Accumulated,
     Body,
     Compute,
     IndexValue,
@@ -34,6 +36,7 @@ COLUMN_STACK = 64 << 10
 POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
 COLUMN_CHUNK = 256
 COLUMN_STEP = 64  # columns that a thread's share is a multiple of
+SHORT = 0.6  # cost units of a body that keeps what stays the same
 TILE = 32  # points along each side of a tile
 FETCHED = 8 << 10  # bytes from one point to the next, from where on the next one's are fetched
 STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
@@ -125,27 +128,47 @@ def chunked_loop(loops: Sequence[Loop], chunk: int) -> tuple[int, int] | None:
     return None
 
 
-def hoisted_checks(body: Body, variable: Symbol, stored: frozenset[str]) -> frozenset[int]:
-    """The run-time checks of a body that do not depend on `variable`, with the instructions they need: they are run
-    once outside of the loop over it, which then may vectorise. `stored`: buffers whose loads must stay inside."""
+def _unvarying(body: Body, variable: Symbol, stored: frozenset[str], known: frozenset[str] = frozenset()) -> set[int]:
+    """The instructions of a body that do not depend on `variable` and may be run outside of the loop over it. `known`:
+    accumulators that the loop only reads."""
     free: set[int] = set()
     varying = {variable}
     for number, i in enumerate(body.instructions):
         index = index_of(i)
         bound = index is not None and bool(varying & free_symbols(index))
         movable = isinstance(i, Load | Literalv | IndexValue | Compute | Indirect)
+        movable |= isinstance(i, Accumulated) and i.name in known
         if isinstance(i, Load) and i.buffer in stored:
             movable = False
         if movable and not bound and all(o in free for o in operands_of(i)):
             free.add(number)
         elif isinstance(i, Indirect):
             varying.add(i.symbol)
+    return free
+
+
+def hoisted_checks(body: Body, variable: Symbol, stored: frozenset[str]) -> frozenset[int]:
+    """The run-time checks of a body that do not depend on `variable`, with the instructions they need: they are run
+    once outside of the loop over it, which then may vectorise. `stored`: buffers whose loads must stay inside."""
+    free = _unvarying(body, variable, stored)
     needed: set[int] = set()
     for number in sorted(free, reverse=True):
         i = body.instructions[number]
         if isinstance(i, Indirect) or number in needed:
             needed |= {number, *operands_of(i)}
     return frozenset(needed)
+
+
+def hoisted_values(body: Body, variable: Symbol, stored: frozenset[str]) -> frozenset[int]:
+    """The loads and computations of a long body that do not depend on `variable`, with what they need. Short ones, of
+    which LLVM's code generator keeps them in registers, would only run a tenth slower."""
+    if body_cost(body) <= SHORT:
+        return frozenset()
+    folded = {i.name for i in instructions_of(body) if isinstance(i, Reduce | Running)}
+    known = frozenset(i.name for i in instructions_of(body) if isinstance(i, Accumulated)) - folded
+    free = _unvarying(body, variable, stored, known)
+    found = (body.instructions[n] for n in free)
+    return frozenset(free if any(isinstance(i, Load | Compute | Accumulated) for i in found) else ())
 
 
 def loads_ahead(kernel: Kernel, stage: Stage, variable: Symbol) -> tuple[Load, ...]:
@@ -163,6 +186,17 @@ def loads_ahead(kernel: Kernel, stage: Stage, variable: Symbol) -> tuple[Load, .
             if again and isinstance(step, int) and step * i.dtype.itemsize >= FETCHED:
                 found.append(replace(i, index=i.index + step))
     return tuple(found)
+
+
+def combines(kernel: Kernel, stage: Stage) -> bool:
+    """Whether a stage puts together what chunks left, of which there are few: it runs once, over numbers that depend
+    on where the last chunk ends, so its loop is not worth the time that LLVM takes to make vectors of it."""
+    if kernel.outer or not stage.loops or not isinstance(stage.loops[-1].extent, int):
+        return False
+    last = stage.loops[-1].variable
+    return any(
+        isinstance(i, IndexValue) and not isinstance(stride(i.index, last), int) for i in instructions_of(stage.body)
+    )
 
 
 def searches(stage: Stage, accumulators: Accumulators) -> bool:

@@ -1,7 +1,8 @@
-"""Which stages run in vectors of our own making, and how many elements a step takes.
+"""Which loops run in vectors of our own making, and how many elements a step takes.
 
-What goes in: a stage of a kernel and the enabled features of the target. What comes out: a `Row`, or None where LLVM's
-vectoriser is left to find the vectors itself: it copes with gathers, tables, checks and complex numbers.
+What goes in: a stage of a kernel, or a kernel without inner loops, and the enabled features of the target. What comes
+out: a `Row`, or None where LLVM's vectoriser is left to find the vectors itself: it copes with gathers, tables, checks
+and complex numbers.
 
 What holds: the answer is a pure function of the stage and the target, so a row adds up in the same order in every range
 of points and on any number of threads. A step takes as many registers as keep the sums of a light body from waiting for
@@ -11,16 +12,20 @@ has masks for all elements, and a loop of scalars elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from broadloom.codegen.outline import vector_bits
+from broadloom.dtypes import float32
 from broadloom.fusion.cost import body_cost
+from broadloom.fusion.handlers import accesses
 from broadloom.fusion.ir import (
     Accumulated,
     Accumulator,
+    Body,
     Compute,
     IndexValue,
     Instruction,
+    Kernel,
     Literalv,
     Load,
     Reduce,
@@ -33,21 +38,25 @@ from broadloom.symbolic import Symbol
 
 REGISTERS = 4  # in a step
 HEAVY = 0.6  # cost units of a body from where on two do, where the target has 16 registers in all
+LIGHT = 0.5  # cost units of a body without sums up to which a step takes several registers
 SUMS = 0.5  # of all registers, the share that may hold sums
 WASTE = 1.15  # times the fewest registers that a row may take
 LEAST = 4  # elements of a step
 SHORTEST = 4  # elements of a row that vectors are made for
 
+_DIVISIONS = ("floor_divide", "remainder", "fmod", "gcd")  # of integers, which have no vectors for it
 _KINDS = ("sum", "prod", "max", "min")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A step takes `count` elements of the loop over `variable`; the last one, with `masked`, as many as are left."""
+    """A step takes `count` elements of the loop over `variable`; what is left, with `masked`, is taken in steps of
+    `rest` at most."""
 
     variable: Symbol
     count: int
     masked: bool
+    rest: int
 
 
 def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: frozenset[str]) -> Row | None:
@@ -62,13 +71,56 @@ def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: froz
         return None
     if not any(isinstance(i, Store | Reduce) for i in instructions):
         return None
-    widest = max(_bytes(i, accumulators) for i in instructions)
-    if widest == 0:
+    lanes = _lanes(instructions, accumulators, features)
+    if not lanes:
         return None
-    lanes = vector_bits(features) // 8 // widest
     extent = loop.extent if isinstance(loop.extent, int) else None
     count = lanes * _registers(extent, lanes, _most(stage, features))
-    return Row(loop.variable, max(LEAST, count), {"avx512vl", "avx512bw"} <= features)
+    count = max(LEAST, count)
+    return Row(loop.variable, count, _has_masks(features), count)
+
+
+def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
+    """How a kernel without inner loops runs in vectors along its last outer loop; None where it does not. Nothing is
+    carried from one vector to the next, so the last ones may be narrower: of one register. Rows of several are left to
+    LLVM, which makes stencils over them run a tenth faster."""
+    loop = kernel.outer[-1]
+    bodies = [s.body for s in kernel.stages]
+    instructions = [i for body in bodies for i in body.instructions]
+    if len(kernel.outer) > 1 or kernel.serial or kernel.accumulators:
+        return None
+    if isinstance(loop.extent, int) and loop.extent < SHORTEST:
+        return None
+    if not all(_is_plain(i, loop.variable, {}) for i in instructions) or not _is_in_step(bodies):
+        return None
+    lanes = _lanes(instructions, {}, features)
+    if not lanes or not any(isinstance(i, Store) for i in instructions):
+        return None
+    cost = sum(map(body_cost, bodies))
+    power = any(isinstance(i, Compute) and i.op == "pow" and i.dtype is float32 for i in instructions)
+    most = REGISTERS if cost < LIGHT else 2 if power else 1
+    extent = loop.extent if isinstance(loop.extent, int) else None
+    count = lanes * _registers(extent, lanes, most)
+    return Row(loop.variable, max(LEAST, count), _has_masks(features), max(LEAST, lanes))
+
+
+def _is_in_step(bodies: Sequence[Body]) -> bool:
+    """Whether a point reads no element that another one writes."""
+    found = [a for body in bodies for a in accesses(body)]
+    written = {a.buffer: a.index for a in found if a.mode != "load"}
+    return all(written.get(a.buffer, a.index) == a.index for a in found)
+
+
+def _has_masks(features: frozenset[str]) -> bool:
+    return {"avx512vl", "avx512bw"} <= features
+
+
+def _lanes(
+    instructions: Sequence[Instruction], accumulators: Mapping[str, Accumulator], features: frozenset[str]
+) -> int:
+    """How many elements of the widest type a register holds; 0 where there are none."""
+    widest = max((_bytes(i, accumulators) for i in instructions), default=0)
+    return vector_bits(features) // 8 // widest if widest else 0
 
 
 def _most(stage: Stage, features: frozenset[str]) -> int:
@@ -101,7 +153,8 @@ def _is_plain(i: Instruction, variable: Symbol, accumulators: Mapping[str, Accum
         case IndexValue(index, _):
             return isinstance(stride(index, variable), int)
         case Compute(op, _, dtype, _):
-            return dtype.kind != "c" and not op.startswith(("random_", "philox"))
+            scalar = op.startswith(("random_", "philox")) or (dtype.kind in "iu" and op in _DIVISIONS)
+            return dtype.kind != "c" and not scalar
         case Literalv(dtype, _) | Accumulated(_, dtype):
             return dtype.kind != "c"
         case Reduce(name, _, position):

@@ -50,6 +50,7 @@ class Launch:
 
 def launch(module: ModuleBuilder, step: Extern, dtype: DType) -> Launch:
     """The kernel of a step on operands of `dtype`."""
+    module.plain = True
     attrs = dict(step.attrs)
     regions = (*step.operands, *step.results)
     layouts = tuple(r.layout for r in regions)

@@ -15,7 +15,7 @@ from broadloom.codegen.accumulators import Accumulators, Emit, Search
 from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i64
-from broadloom.codegen.memory import LINE, emit_prefetch, first_lanes
+from broadloom.codegen.memory import LINE, emit_prefetch, some_lanes
 from broadloom.codegen.panels import ROWS, panel_of
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
@@ -25,7 +25,9 @@ from broadloom.codegen.plans import (
     SEARCH_BLOCK,
     STOP_CHUNK,
     chunked_loop,
+    combines,
     hoisted_checks,
+    hoisted_values,
     loads_ahead,
     ranged_loops,
     runs_in_columns,
@@ -135,8 +137,11 @@ class StageLoops:
         def iteration(value: Val) -> None:
             self.indexer.open(self.b.fenced())
             self.indexer.bind(variable, value)
+            loops = self.b.loops
             run()
             self.indexer.close()
+            if vectorise and not border and self.vector is None and self.b.loops == loops:
+                self.b.module.plain = True
 
         metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
         if border:
@@ -164,11 +169,17 @@ class StageLoops:
         return f", !llvm.loop {module.metadata(f'self, {numbers}', distinct=True)}"
 
     def _hoisting(
-        self, stages: Sequence[Stage], variable: Symbol, start: Val, end: Val, run: Callable[[], None]
+        self,
+        stages: Sequence[Stage],
+        variable: Symbol,
+        start: Val,
+        end: Val,
+        run: Callable[[], None],
+        hoisted: Callable[[Body, Symbol, frozenset[str]], frozenset[int]] = hoisted_checks,
     ) -> None:
         """`run` emits the innermost loop, over [start, end), around the bodies of `stages`; checks that stay the same
-        in it are made before it."""
-        found = [(s, hoisted_checks(s.body, variable, self.stored)) for s in stages]
+        in it are made before it, or what else is `hoisted`."""
+        found = [(s, hoisted(s.body, variable, self.stored)) for s in stages]
         found = [(s, numbers) for s, numbers in found if numbers]
         if not found:
             run()
@@ -221,11 +232,13 @@ class StageLoops:
         def loop_over(k: int, start: Val, end: Val) -> None:
             variable = stage.loops[k].variable
             if row is not None and k == len(stage.loops) - 1:
-                self._vector_loop(stage, row, start, end)
+                run = partial(self._vector_loop, stage, row, start, end)
+                self._hoisting([stage], variable, start, end, run, hoisted_values)
                 return
             innermost = [stage] if k == len(stage.loops) - 1 and not self.columns else []
             border = stage.border and k == len(stage.loops) - 1
-            run = partial(self._loop, variable, start, end, lambda: nest(k + 1), border=border)
+            vectorise = not combines(self.kernel, stage)
+            run = partial(self._loop, variable, start, end, lambda: nest(k + 1), border=border, vectorise=vectorise)
             self._hoisting(innermost, variable, start, end, run)
 
         def nest(k: int) -> None:
@@ -285,9 +298,7 @@ class StageLoops:
     def _vector_loop(self, stage: Stage, row: Row, start: Val, end: Val) -> None:
         """The innermost loop of a stage, a vector of its iterations at a time, and what is left of it."""
         b, extent = self.b, stage.loops[-1].extent
-        length = b.sub(end, start, "nsw")
-        whole = b.sub(length, b.binary("urem", length, i64(row.count)), "nsw")
-        full = b.add(start, whole, "nsw")
+        full = self._whole(row.count, start, end)
         ahead = loads_ahead(self.kernel, stage, row.variable)
 
         def step(value: Val, mask: Val | None) -> None:
@@ -312,11 +323,13 @@ class StageLoops:
             self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
             self.accumulators.vectors = vectors
             return
+        b.if_then(b.icmp("slt", full, end), lambda: step(full, some_lanes(b, b.sub(end, full, "nsw"), row.count)))
 
-        def rest() -> None:
-            step(full, first_lanes(b, b.sub(end, full, "nsw"), row.count))
-
-        b.if_then(b.icmp("slt", full, end), rest)
+    def _whole(self, count: int, start: Val, end: Val) -> Val:
+        """Where the last whole vector from `start` on ends."""
+        b = self.b
+        length = b.sub(end, start, "nsw")
+        return b.add(start, b.sub(length, b.binary("urem", length, i64(count)), "nsw"), "nsw")
 
     def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
         """Fetches what the next point of the last outer loop loads where this one loads a vector."""

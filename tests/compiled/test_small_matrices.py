@@ -523,3 +523,12 @@ def test_without_library_calls(rng: np.random.Generator) -> None:
     a, b = matrices(rng, np.float64, 30, 5, 5), rights(rng, np.float64, 30, 5, 1)
     compiled = bl.compile(everything, fullgraph=True, dynamic=False, options={"deterministic": True})
     assert_close(compiled(a, definite(a), b), everything(a, definite(a), b))
+
+
+def test_only_modules_without_plain_loops_are_ready() -> None:
+    def text(build: Any) -> str:
+        return module_text(scheduled(graph_of(build, (100, 4, 4), dtype=float64)).program, host())
+
+    alone = text(lambda b, a: b.call("cholesky", a))
+    beside = text(lambda b, a: b.call("cumsum", b.call("cholesky", a), axis=-1))
+    assert "!broadloom.ready = " in alone and "!broadloom.ready" not in beside

@@ -61,3 +61,12 @@ def test_text_that_parses_but_does_not_verify_is_refused():
 def test_an_unknown_level_is_refused():
     with pytest.raises(CodegenError, match="level"):
         emit_object(SAXPY, host(), 7)
+
+
+READY = SAXPY + "!broadloom.ready = !{}\n"
+
+
+def test_loops_of_a_ready_module_stay_as_they_are():
+    text = assembly(READY)
+    if host().triple.startswith("x86_64"):
+        assert "addss" in text and "addps" not in text

@@ -1,0 +1,78 @@
+"""Kernels without inner loops in vectors of our own making: which ones, how wide, and that no value depends on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from broadloom.codegen import nest
+from broadloom.codegen.abi import features_of
+from broadloom.codegen.driver import module_text
+from broadloom.codegen.outline import vector_bits
+from broadloom.codegen.rows import REGISTERS, points_of
+from broadloom.dtypes import float32, float64
+from broadloom.runtime.target import host
+from broadloom.symbolic import Symbol
+from tests.fusion.graphs import graph_of, kernels, scheduled
+
+from .programs import Native
+from .test_panels import program
+
+FEATURES = features_of(host().features)
+
+
+def points(make, *shapes, dtype=float32):
+    (kernel,) = kernels(graph_of(make, *shapes, dtype=dtype))
+    return points_of(kernel, FEATURES)
+
+
+def lanes(dtype):
+    return vector_bits(FEATURES) // 8 // dtype.itemsize
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_light_bodies_take_several_registers_a_step_and_one_at_the_end(dtype):
+    row = points(lambda b, x: b.call("negative", x), (Symbol("n"),), dtype=dtype)
+    assert (row.count, row.rest) == (lanes(dtype) * REGISTERS, lanes(dtype))
+
+
+def test_short_rows_take_no_more_than_they_fill():
+    row = points(lambda b, x: b.call("negative", x), (lanes(float32),))
+    assert row.count == lanes(float32)
+    assert points(lambda b, x: b.call("negative", x), (3,)) is None
+
+
+def test_float_powers_keep_two_vectors_under_way():
+    row = points(lambda b, x, y: b.call("pow", x, y), (Symbol("n"),), (Symbol("n"),))
+    assert row.count == 2 * lanes(float32)
+
+
+def test_what_is_no_plain_walk_is_left_to_llvm():
+    def text(make):
+        return module_text(scheduled(graph_of(make, (1000,))).program, host())
+
+    assert "!broadloom.ready = " in text(lambda b, x: b.call("exp", x))
+    assert "!broadloom.ready = " not in text(lambda b, x: b.call("flip", x, axes=(-1,)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 15, 16, 17, 31, 63, 64, 65, 100, 129, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool"])
+def test_every_length_equals_llvms_own_vectors(n, dtype, rng, monkeypatch):
+    def mixed(x, y):
+        return np.where(x > y, x, y), x + y, (x * y).astype(np.float32), np.exp(x / 100.0)
+
+    x, y = (rng.integers(0, 90, (2, n + 1)).astype(dtype)[:, 1:]) if n else np.zeros((2, 0), dtype)
+    p = program(mixed, x, y)
+    got = Native(p)(x, y)
+    monkeypatch.setattr(nest, "points_of", lambda kernel, features: None)
+    plain = Native(p)(x, y)
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in plain]
+    for a, want in zip(got[:2], mixed(x, y)[:2], strict=True):
+        np.testing.assert_array_equal(a, want)
+
+
+def test_chunks_are_put_together_without_vectors(rng):
+    x = rng.normal(size=100_000)
+    native = Native(program(lambda x: np.var(x), x))
+    assert "!broadloom.ready = " in native.text
+    np.testing.assert_allclose(native(x)[0], np.var(x), rtol=1e-13)
