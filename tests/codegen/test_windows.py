@@ -7,7 +7,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.compiler.api import make_graph
-from broadloom.fusion import merge, peel, windows
+from broadloom.fusion import merge, peel, window_chains
 from broadloom.fusion.evaluate import evaluate
 from broadloom.fusion.ir import Kernel
 from broadloom.fusion.lower import lower
@@ -39,9 +39,9 @@ def scheduled(function, *arrays, dynamic=False, fusion=True):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Small arrays are worth it."""
-    for room in (peel, windows):
+    for room in (peel, window_chains):
         monkeypatch.setattr(room, "FEW_POINTS", 0)
-    monkeypatch.setattr(windows, "SHORT_ROW", 16)
+    monkeypatch.setattr(window_chains, "SHORT_ROW", 16)
     monkeypatch.setattr(merge, "SMALL", 0)
 
 
@@ -196,7 +196,7 @@ def test_a_row_alone_goes_piece_by_piece(rng):
 
 
 def test_wide_rows_are_cut_into_strips(rng, monkeypatch):
-    monkeypatch.setattr(windows, "LOCAL_BYTES", 3000)
+    monkeypatch.setattr(window_chains, "LOCAL_BYTES", 3000)
     for function in (both, chain, padded("edge"), padded("reflect"), padded("constant"), halves):
         kernel = kernel_of(same(function, [rng.standard_normal((30, 500)).astype(f4)], interpreted=False))
         assert kernel.outer[0].variable.name.startswith("strip")
@@ -340,8 +340,8 @@ def test_columns_cut_off_between_the_stages_are_within_the_strip(rng, monkeypatc
         rows = np.sqrt(p[:-2] + p[1:-1] * p[1:-1] + p[2:])
         return rows[:, :-2] - rows[:, 1:-1] * rows[:, 2:]
 
-    for most in (windows.LOCAL_BYTES, 3000):
-        monkeypatch.setattr(windows, "LOCAL_BYTES", most)
+    for most in (window_chains.LOCAL_BYTES, 3000):
+        monkeypatch.setattr(window_chains, "LOCAL_BYTES", most)
         assert len(kernel_of(same(blur, [rng.standard_normal((30, 300)).astype(f4)], interpreted=False)).rings) == 2
         given = [[rng.standard_normal(s).astype(f4)] for s in [(30, 300), (1, 1), (1, 9), (7, 2), (200, 90)]]
         same(blur, given[0], dynamic=True, sizes=given, interpreted=False)
@@ -368,7 +368,7 @@ def test_windows_too_tall_for_the_cache_keep_their_buffer(rng):
 
 
 def test_small_arrays_keep_their_buffer(rng, monkeypatch):
-    monkeypatch.setattr(windows, "FEW_POINTS", 1 << 14)
+    monkeypatch.setattr(window_chains, "FEW_POINTS", 1 << 14)
     assert "is small" in reasons(scheduled(both, rng.standard_normal((60, 40)).astype(f4)))
 
 

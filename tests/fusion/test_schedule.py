@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broadloom.dtypes import float32
-from broadloom.fusion import handlers, windows
+from broadloom.fusion import handlers, window_chains
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
@@ -74,7 +74,7 @@ def test_window_over_a_dear_producer_reads_a_buffer_of_a_piece():
     assert any("read at another point" in d.outcome.reason or "differ" in d.outcome.reason for d in found.decisions)
     assert any(d.outcome == Fuse("b0 is made piece by piece") for d in found.decisions)
     (buffer,) = (b for b in found.program.buffers if b.name in kernel.local)
-    pieces = -(-99998 // windows.PIECE)
+    pieces = -(-99998 // window_chains.PIECE)
     assert buffer.kind == "local" and buffer.layout.shape == (1, -(-99998 // pieces) + 2, 1)  # pieces of equal length
 
 
