@@ -404,7 +404,8 @@ class _Run:
         b.if_then(worth, counted, serial)
 
     def _widened(self, grain: Val, count: Val) -> Val:
-        """Two chunks a thread, of whole steps: each row of a narrow one is a place of its own in memory."""
+        """Two chunks a thread, of whole steps: a narrow one takes a short stretch of each row, which was measured to be
+        three to ten times as slow."""
         b = self.b
         threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
         halves = b.udiv(count, b.intrinsic("smax", b.mul(threads, i64(2)), i64(1)))
