@@ -78,6 +78,11 @@ def tanh_tail(z: mpf) -> mpf:
     return (mp.tanh(x) / x - 1) / z
 
 
+def exp_twice(r: mpf) -> mpf:
+    """exp(2r) = 1 + r*value."""
+    return mp.expm1(2 * r) / r
+
+
 def inverse_cube_root(r: mpf) -> mpf:
     """r**(-1/3)."""
     return r ** (mpf(-1) / 3)
@@ -129,7 +134,8 @@ SPECS = (
     Spec("ASIN_F32", asin_tail, 0, 0.25, 5, lambda z: z),
     Spec("ATAN_F64", atan_tail, 0, Z_TAN_PIO8, 10, lambda z: z),
     Spec("ATAN_F32", atan_tail, 0, Z_TAN_PIO8, 4, lambda z: z),
-    Spec("TANH_F32", tanh_tail, 0, 0.8101, 6, lambda z: z),
+    Spec("TANH_F32", tanh_tail, 0, 1.0, 6, lambda z: z),
+    Spec("EXP_TWICE_F32", exp_twice, -LN2_HALF / 2, LN2_HALF / 2, 5, abs),
     Spec("CBRT", inverse_cube_root, 0.87, 1.13, 5, _one),
     Spec("EXP_MID", exp_tail, -LN2_HALF, LN2_HALF, 5, lambda r: r * r),
     Spec("LOG_MID", log_tail, 0, Z_LOG, 3, lambda z: z / 2),

@@ -54,3 +54,11 @@ def test_the_text_of_a_product_is_short():
     for dynamic, lines in ((False, 900), (True, 1600)):
         text = module_text(program(lambda x, y: x @ y, x, x + 1, dynamic=dynamic), host())
         assert text.count("\n") < lines and not re.search(r"@bl_sgemm", text)
+
+
+def test_vectors_of_a_row_are_finished_together():
+    """So that their instructions take turns: one multiplication in the text, of as many lanes as a tile has columns."""
+    x = np.ones((1024, 1024), np.float32)
+    text = module_text(program(lambda x, y: (x @ y) * 3.0, x, x + 1), host())
+    (lanes,) = re.findall(r"fmul <(\d+) x float>", text)
+    assert int(lanes) > host().lanes(32)

@@ -2,7 +2,8 @@
 product, and are stored.
 
 What goes in: a tile of sums in memory that lies in the cache. What comes out: a loop over its rows, with the code for
-a vector of columns in it. What holds: each element is finished once, whatever tile it is in.
+all columns in it, whose vectors take turns instruction by instruction: a chain that waits for itself leaves room for
+the next. What holds: each element is finished once, whatever tile it is in.
 """
 
 from __future__ import annotations
@@ -77,18 +78,17 @@ class Finisher:
     ) -> None:
         """Finishes a tile of matrix `number`, whose sums lie at `sums`, `step` from row to row; rows and columns are
         (first, how many)."""
-        b, lanes = self.b, self.numbers.lanes
+        b, lanes = self.b, vectors * self.numbers.lanes
         self._bind_batch(number)
+        mask = self.numbers.mask(b, columns[1], lanes=lanes) if masked else None
 
         def row(k: Val) -> None:
             self._open(self.variables[-2], b.add(rows[0], k))
-            for v in range(vectors):
-                mask = self.numbers.mask(b, columns[1], v * lanes) if masked else None
-                address = self.numbers.at(b, self.p.total, sums, b.add(b.mul(k, step), i64(v * lanes)))
-                value = self.numbers.load(b, self.p.total, address, lanes, mask)
-                self._open(self.variables[-1], b.add(columns[0], i64(v * lanes)))
-                self._element(value, mask)
-                self.indexer.close()
+            self._open(self.variables[-1], columns[0])
+            address = self.numbers.at(b, self.p.total, sums, b.mul(k, step))
+            value = self.numbers.load(b, self.p.total, address, lanes, mask)
+            self._elements(value, lanes, mask)
+            self.indexer.close()
             self.indexer.close()
 
         b.for_loop(i64(0), rows[1], row, name="finish", flags="nuw nsw")
@@ -112,8 +112,8 @@ class Finisher:
         for variable, value in found:
             self.indexer.bind(variable, value)
 
-    def _element(self, value: Val, mask: Val | None) -> None:
-        """A vector of columns."""
+    def _elements(self, value: Val, count: int, mask: Val | None) -> None:
+        """So many columns."""
         b, p = self.b, self.p
         if p.c_dtype is not p.total:
             value = self.numbers.emit(b, "cast", [(value,)], [p.total], p.c_dtype, {"dtype": p.c_dtype})[0]
@@ -125,7 +125,7 @@ class Finisher:
             if isinstance(i, Load) and i.buffer == p.result.buffer
         }
         column = self.variables[-1]
-        lanes = Lanes(_NO_COLUMN if column is None else column, self.numbers.lanes, mask)
+        lanes = Lanes(_NO_COLUMN if column is None else column, count, mask)
         emitter = BodyEmitter(
             b, self.numbers.emit, self.indexer, self.places, self.none, self.ctx, {}, None, leave, given, lanes
         )

@@ -73,11 +73,13 @@ class Numbers:
             return b.intrinsic("fma", x, y, z)
         return b.fadd(b.fmul(x, y), z)
 
-    def mask(self, b: FunctionBuilder, count: Val, first: int = 0) -> Val:
-        """Which lanes of a vector, that begins at number `first`, are among the first `count`."""
-        if self.lanes == 1:
+    def mask(self, b: FunctionBuilder, count: Val, first: int = 0, lanes: int = 0) -> Val:
+        """Which of `lanes` elements, or of those of a vector, are among the first `count`, where their first is number
+        `first`."""
+        lanes = lanes or self.lanes
+        if lanes == 1:
             return b.icmp("slt", i64(first), count)
-        return first_lanes(b, b.trunc(count, "i32"), self.lanes, first)
+        return first_lanes(b, b.trunc(count, "i32"), lanes, first)
 
     def at(self, b: FunctionBuilder, dtype: DType, base: Val, index: Val | int) -> Val:
         """The address of element `index` of an array of `dtype`."""
