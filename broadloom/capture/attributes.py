@@ -44,8 +44,8 @@ from broadloom.capture.values import (
     Value,
 )
 from broadloom.dtypes import DType
-from broadloom.frontend.table import ATTRIBUTES
-from broadloom.frontend.table import METHODS as ARRAY_METHODS
+from broadloom.frontend.members import ATTRIBUTES
+from broadloom.frontend.members import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle
 from broadloom.lazy import LazyModule
 from broadloom.symbolic import Expr

@@ -39,9 +39,9 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
+from broadloom.frontend.members import getitem, setitem
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.selection import length as selection_length
-from broadloom.frontend.table import getitem, setitem
 from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Size
 

@@ -35,7 +35,7 @@ from broadloom.capture.values import (
     TupleValue,
     Value,
 )
-from broadloom.frontend.table import METHODS as ARRAY_METHODS
+from broadloom.frontend.members import METHODS as ARRAY_METHODS
 from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 

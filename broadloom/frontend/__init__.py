@@ -4,17 +4,8 @@ What goes in: a NumPy callable (or the name of an ndarray method or attribute) a
 handles. What comes out: handles of results with NumPy's dtype, shape, kind and view relation, or `Unsupported`.
 """
 
-from broadloom.frontend.table import (
-    ATTRIBUTES,
-    FUNCTIONS,
-    METHODS,
-    REFUSED,
-    REFUSED_METHODS,
-    entry_of,
-    getitem,
-    setitem,
-    ufunc_method,
-)
+from broadloom.frontend.members import ATTRIBUTES, METHODS, REFUSED_METHODS, getitem, setitem
+from broadloom.frontend.table import FUNCTIONS, REFUSED, entry_of, ufunc_method
 from broadloom.frontend.unsupported import Unsupported
 
 __all__ = [

@@ -1,25 +1,23 @@
-"""The frontend's one table: NumPy callables, ndarray methods and attributes, each with its entry.
+"""The frontend's one table of NumPy callables, each with its entry; `members` has the same of arrays.
 
-What goes in: the callable, method or attribute name, and the arguments as the user wrote them - handles, runtime and
+What goes in: the callable, and the arguments as the user wrote them - handles, runtime and
 Python numbers, symbolic ints, lists, slices, dtypes. What comes out: handles, or Python values where NumPy gives
 those (dtypes, shapes, results of constants).
 
-What holds: `FUNCTIONS` is keyed by the callable object; an entry is called as `entry(recorder, *args, **kwargs)`.
-An entry raises `Unsupported` and nothing else for what it does not take, and for what NumPy itself rejects. A call
-without any runtime value is NumPy's own, at capture time. `REFUSED` names what is not captured, with the remedy.
+What holds: `FUNCTIONS` is keyed by the callable object; an entry is called as `entry(recorder, *args, **kwargs)`, and
+raises `Unsupported` and nothing else for what it does not take, and for what NumPy itself rejects. `REFUSED` names what
+is not captured, with the remedy.
 """
 
 from __future__ import annotations
 
-import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from broadloom.errors import DTypeError, ShapeError
 from broadloom.frontend import (
     assembling,
     assignment,
@@ -38,7 +36,6 @@ from broadloom.frontend import (
     loops,
     nan_reductions,
     norms,
-    packed,
     padding,
     quantiles,
     queries,
@@ -55,79 +52,10 @@ from broadloom.frontend import (
     special,
     ufuncs,
 )
-from broadloom.frontend.operands import is_symbolic, known_dtype
-from broadloom.frontend.refused import IMPURE, METHOD_REMEDIES, remedies
-from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
+from broadloom.frontend.entry import Entry
+from broadloom.frontend.refused import IMPURE, remedies
+from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.records import dataclass
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry: `run(recorder, *args, **kwargs)`. `numpy` is the callable itself where a call of constants only may
-    be left to it (pure functions; not those that make arrays, which belong in the graph)."""
-
-    name: str
-    run: Callable[..., Any]
-    numpy: Callable[..., Any] | None = None
-    selected: Callable[..., Any] | None = None  # for boolean selections among the arguments
-
-    @property
-    def signature(self) -> inspect.Signature:
-        """Kept without `cached_property`, whose lock in Python 3.11 a child of `fork` may inherit held."""
-        known: inspect.Signature | None = self.__dict__.get("_signature")
-        if known is None:
-            known = self.__dict__["_signature"] = inspect.signature(self.run)
-        return known
-
-    def __call__(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
-        if packed.found(args) or packed.found(kwargs):
-            try:
-                return packed.run(self.name, self.plain, r, args, kwargs)
-            except OverflowError as error:
-                raise plain_numpy_raises(str(error)) from error
-        return self.plain(r, *args, **kwargs)
-
-    def plain(self, r: Recorder, /, *args: Any, **kwargs: Any) -> Any:
-        """The call of arguments among which are no packed integers."""
-        if self.numpy is not None and not is_symbolic(args) and not is_symbolic(kwargs):
-            return self._constant(r, args, kwargs)
-        try:
-            self.signature.bind(r, *args, **kwargs)
-        except TypeError as error:
-            raise Unsupported(f"{self.name}: {error}", "leave out these arguments") from error
-        run = self.run
-        if selection.selects((args, kwargs)):
-            if self.selected is None:
-                selection.refuse(f"{self.name} of a boolean selection")
-            run = self.selected
-        try:
-            return run(r, *args, **kwargs)
-        except (ShapeError, DTypeError) as error:
-            raise Unsupported(
-                f"{self.name}: {error.what}; got {error.got}", error.remedy or "see NumPy's error"
-            ) from error
-
-    def _constant(self, r: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """NumPy's own answer for constants: Python and NumPy scalars stay such, arrays become fresh arrays."""
-        if self.numpy is None:
-            raise TypeError("no plain function")
-        try:
-            with np.errstate(all="ignore"):
-                result = self.numpy(*args, **kwargs)
-        except (ArithmeticError, TypeError, ValueError, IndexError, np.linalg.LinAlgError) as error:
-            raise plain_numpy_raises(f"{self.name}: {error}") from error
-        return inward(r, result)
-
-
-def inward(r: Recorder, value: Any) -> Any:
-    """A constant result: arrays enter the graph."""
-    if isinstance(value, np.ndarray):
-        known_dtype(value.dtype)
-        return r.constant(value)
-    if isinstance(value, tuple):
-        return tuple.__new__(type(value), [inward(r, v) for v in value])  # a named tuple stays one
-    return [inward(r, v) for v in value] if isinstance(value, list) else value
 
 
 def _of(
@@ -573,7 +501,7 @@ _TYPES: tuple[type[np.generic], ...] = tuple(
 )
 
 
-def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> Callable[..., Any] | None:
+def selected_by(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> Callable[..., Any] | None:
     """How an entry takes boolean selections, if it does."""
     if run in _REDUCING:
         return selection.reduction(run)
@@ -589,7 +517,7 @@ def _selected(run: Callable[..., Any], f: Callable[..., Any] | None = None) -> C
 
 
 def _selected_in_place(f: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any] | None:
-    handler = None if f is operator.imatmul else _selected(_PURE[plain], plain)
+    handler = None if f is operator.imatmul else selected_by(_PURE[plain], plain)
     return None if handler is None else selection.inplace(handler)
 
 
@@ -597,7 +525,7 @@ def _selected_in_place(f: Callable[..., Any], plain: Callable[..., Any]) -> Call
 OWN: tuple[Callable[..., Any], ...] = (sorting.topk, sorting.sort, sorting.argsort, histograms.bincount)
 
 FUNCTIONS: dict[Callable[..., Any], Entry] = {
-    **dict(_of(f, run, selected=_selected(run, f)) for f, run in _PURE.items()),
+    **dict(_of(f, run, selected=selected_by(run, f)) for f, run in _PURE.items()),
     **dict(_of(f, run, fold=False) for f, run in _MAKING.items()),
     **dict(_of(f, _inplace_entry(plain), False, _selected_in_place(f, plain)) for f, plain in INPLACE.items()),
     **dict(_of(f, queries.plain_only(f)) for f in PLAIN),
@@ -638,92 +566,3 @@ def _special_ufunc(loop: loops.Loop, u: np.ufunc, r: Recorder, *args: Any, **kwa
 
 
 REFUSED: dict[Callable[..., Any], str] = remedies()
-
-
-# ---- methods and attributes of arrays --------------------------------------------------------------------------------
-
-
-def _method(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Methods of NumPy scalars give NumPy scalars for 0-d results."""
-
-    def call(r: Recorder, x: Any, /, *args: Any, **kwargs: Any) -> Any:
-        result = run(r, x, *args, **kwargs)
-        return shaping.kept_scalar(r, x, result) if isinstance(result, ArrayHandle) else result
-
-    call.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]
-    return call
-
-
-_METHODS: Mapping[str, Callable[..., Any]] = {
-    "all": reductions.np_all,
-    "any": reductions.np_any,
-    "argmax": reductions.np_argmax,
-    "argmin": reductions.np_argmin,
-    "argpartition": sorting.np_argpartition,
-    "argsort": sorting.np_argsort,
-    "astype": casting.method_astype,
-    "choose": elementwise.np_choose,
-    "clip": elementwise.method_clip,
-    "compress": casting.method_compress,
-    "conj": ufuncs.conjugate_method,
-    "conjugate": ufuncs.conjugate_method,
-    "copy": casting.method_copy,
-    "cumprod": scans.np_cumprod,
-    "cumsum": scans.np_cumsum,
-    "diagonal": shaping.np_diagonal,
-    "dot": linalg.np_dot,
-    "fill": assignment.fill,
-    "flatten": shaping.np_flatten,
-    "max": reductions.np_max,
-    "mean": reductions.np_mean,
-    "min": reductions.np_min,
-    "partition": sorting.method_partition,
-    "prod": reductions.np_prod,
-    "ravel": shaping.np_ravel,
-    "repeat": assembling.np_repeat,
-    "reshape": shaping.method_reshape,
-    "round": elementwise.np_round,
-    "searchsorted": searching.np_searchsorted,
-    "sort": sorting.method_sort,
-    "squeeze": shaping.np_squeeze,
-    "std": reductions.np_std,
-    "sum": reductions.np_sum,
-    "swapaxes": shaping.np_swapaxes,
-    "take": indexing.take,
-    "trace": linalg.np_trace,
-    "transpose": shaping.method_transpose,
-    "var": reductions.np_var,
-    "view": casting.method_view,
-}
-
-METHODS: dict[str, Entry] = {
-    name: Entry(f"ndarray.{name}", _method(run), selected=_selected(run)) for name, run in _METHODS.items()
-}
-REFUSED_METHODS: dict[str, str] = METHOD_REMEDIES
-
-_SELECTED_ATTRIBUTES: dict[str, Callable[..., Any]] = {
-    "dtype": selection.dtype_only(queries.attribute_dtype),
-    "itemsize": selection.dtype_only(queries.attribute_itemsize),
-    "ndim": selection.ndim,
-    "size": selection.size,
-}
-
-ATTRIBUTES: dict[str, Entry] = {
-    name: Entry(f"ndarray.{name}", run, selected=_SELECTED_ATTRIBUTES.get(name))
-    for name, run in {
-        "T": _method(shaping.np_transpose),
-        "mT": _method(shaping.np_matrix_transpose),
-        "real": casting.real,
-        "imag": casting.imag,
-        "shape": queries.np_shape,
-        "ndim": queries.np_ndim,
-        "size": queries.attribute_size,
-        "dtype": queries.attribute_dtype,
-        "itemsize": queries.attribute_itemsize,
-        "nbytes": queries.attribute_nbytes,
-        "device": queries.attribute_device,
-    }.items()
-}
-
-getitem = Entry("x[key]", indexing.getitem)
-setitem = Entry("x[key] = value", assignment.setitem, selected=assignment.set_selected)

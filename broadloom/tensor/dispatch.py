@@ -23,7 +23,8 @@ import numpy as np
 
 from broadloom.dtypes import DType
 from broadloom.errors import TransformError
-from broadloom.frontend.table import Entry, entry_of, ufunc_method
+from broadloom.frontend.entry import Entry
+from broadloom.frontend.table import entry_of, ufunc_method
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.tensor.eager import EagerBuilder
 from broadloom.tensor.operations import GETITEM, SETITEM, Array, ArrayMethods, Operation, Run, run_entry

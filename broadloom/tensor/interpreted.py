@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from broadloom.errors import DTypeError, ShapeError, TransformError
-from broadloom.frontend.table import Entry
+from broadloom.frontend.entry import Entry
 from broadloom.frontend.unsupported import NumpyRaises
 from broadloom.graph.ir import ValueId
 from broadloom.graph.storage import ArrayHandle, Recorder

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from broadloom.errors import IndexingError, ShapeError, TransformError
-from broadloom.frontend.table import ATTRIBUTES, METHODS, Entry, entry_of, getitem, setitem
+from broadloom.frontend.entry import Entry
+from broadloom.frontend.members import ATTRIBUTES, METHODS, getitem, setitem
+from broadloom.frontend.table import entry_of
 from broadloom.frontend.unsupported import BadIndex, NumpyRaises, Unsupported
 from broadloom.graph.storage import Recorder
 from broadloom.records import dataclass

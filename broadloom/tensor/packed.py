@@ -24,7 +24,7 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.errors import DTypeError
 from broadloom.frontend import packed
-from broadloom.frontend.table import Entry
+from broadloom.frontend.entry import Entry
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.ops.table import OPS
