@@ -1,8 +1,10 @@
-"""Merging two kernels into one: the legality and the mechanics, without any judgement of worth.
+"""Merging two kernels into one: the legality and the mechanics.
 
 What goes in: kernels A and B, A earlier in the program. What comes out: the merged kernel, or `NoFuse` with the
-reason. What holds: the merged kernel computes, at each outer point, what A and then B computed there; B reads what
-A stored only at the same point, as a value where the stages could be merged and through memory otherwise.
+reason. Of the ways to match their loops the first is taken in which what flows between them, or what both read, is
+met at the same points. What holds: the merged kernel computes, at each outer point, what A and then B computed there;
+B reads what A stored only at the same point, as a value where the stages could be merged and through memory
+otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from broadloom.fusion.handlers import (
 )
 from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol, product, substitute
+from broadloom.symbolic import Size, Symbol, coefficient, product, substitute
 
 MAX_BODY_OPS = 200
 MAX_STAGES = 64  # stages have a price that ops do not show: the time for a kernel grows faster than their number
@@ -71,6 +73,11 @@ def is_small(kernel: Kernel) -> bool:
     """Whether one thread computes all points sooner than a second kernel is called, and they can be one point."""
     if kernel.outer and not is_pointwise(kernel):
         return False
+    return _is_quick(kernel)
+
+
+def _is_quick(kernel: Kernel) -> bool:
+    """Whether one thread computes all points sooner than a second kernel is called."""
     inner = max((product(loop.extent for loop in s.loops) for s in kernel.stages), key=_as_int, default=1)
     return _as_int(product(loop.extent for loop in kernel.outer) * inner) <= SMALL
 
@@ -91,7 +98,7 @@ def merge(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel | NoFuse:
         return _late_write(a, b) or _combined(_inside(a), _inside(b), dtypes)
     reason = NoFuse(f"iteration spaces differ: {_extents(a.outer)} and {_extents(b.outer)}")
     for left, right in islice(_aligned(a, b), MAX_MAPPINGS):
-        conflict = _conflict(left, right, dtypes)
+        conflict = _conflict(left, right, dtypes) or _apart(left, right)
         if conflict is None:
             return _combined(left, right, dtypes)
         reason = conflict
@@ -195,6 +202,28 @@ def _conflict(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> NoFuse | Non
             if any(x.dtype not in (None, dtypes[x.buffer]) for x in (access, other)):
                 return NoFuse(f"{access.buffer} is seen through another dtype")
     return _late_write(a, b)
+
+
+def _apart(a: Kernel, b: Kernel) -> NoFuse | None:
+    """Why kernels that do no more than read the same had better not do it at the same points: one goes along the rows
+    of what the other goes along the columns of, so that nothing would be read once and one of them out of order."""
+    if _is_quick(a) and _is_quick(b):
+        return None
+    mine, others = _kernel_accesses(a), _kernel_accesses(b)
+    pairs = [(x, y) for x in mine for y in others if x.buffer == y.buffer]
+    if any(x.mode != "load" or y.mode != "load" for x, y in pairs):
+        return None
+    variables = [loop.variable for loop in a.outer]
+    if not pairs or any(_same_way(x.index, y.index, variables) for x, y in pairs):
+        return None
+    shared = ", ".join(sorted({x.buffer for x, _ in pairs}))
+    return NoFuse(f"they go through {shared} along different axes")
+
+
+def _same_way(x: Size, y: Size, variables: Sequence[Symbol]) -> bool:
+    """Whether indices move by the same steps along these loops, as far as they move by steps."""
+    steps = ((coefficient(x, v), coefficient(y, v)) for v in variables)
+    return all(p is None or q is None or p[0] == q[0] for p, q in steps)
 
 
 def _late_write(a: Kernel, b: Kernel) -> NoFuse | None:

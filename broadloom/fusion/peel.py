@@ -123,15 +123,16 @@ def interior(turns: Sequence[Size], loop: Loop, varying: frozenset[Symbol]) -> I
         if not isinstance(step, int) or step == 0 or free_symbols(rest) & varying:
             continue
         at = mul(-1, floordiv(rest, step)) if step > 0 else floordiv(rest, -step) + 1
-        if _is_thin(at, n):
+        if is_thin(at, n):
             low = smax(low, at)
-        elif _is_thin(n - at, n):
+        elif is_thin(n - at, n):
             high = smin(high, at)
     assert isinstance(low, int)  # thin borders have constant widths
     return None if (low, high) == (0, n) else Interior(low, high)
 
 
-def _is_thin(width: Size, n: Size) -> bool:
+def is_thin(width: Size, n: Size) -> bool:
+    """Whether `width` values of a loop of `n` are few enough to be run apart from the rest."""
     return (
         isinstance(width, int)
         and width > 0

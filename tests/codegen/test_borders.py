@@ -174,3 +174,38 @@ def test_thick_borders_and_small_kernels_stay_whole(rng):
     assert len(kernel.stages) == 1
     kernel = kernel_of(same(spread("edge"), [x[:40, :50].copy()]))
     assert len(kernel.stages) == 1
+
+
+def periodic_heat(u):
+    around = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1)
+    return u + np.float32(0.1) * (around - 4 * u)
+
+
+def test_a_rolled_stencil_is_one_kernel_whose_interior_tests_nothing(rng, small):
+    for shape in ((150, 300), (64, 65)):
+        kernel = kernel_of(same(periodic_heat, [rng.standard_normal(shape).astype(np.float32)]))
+        assert not choices(kernel.stages[0]) and kernel.stages[1].border
+        assert len(kernel.outer) == 1
+
+
+def test_a_rolled_stencil_of_all_sizes(rng):
+    sizes = [(37, 61), (1, 1), (1, 40), (2, 1), (0, 3), (3, 0), (64, 129)]
+    given = [[rng.standard_normal(s).astype(np.float32)] for s in sizes]
+    kernel = kernel_of(same(periodic_heat, given[0], dynamic=True, sizes=given))
+    assert [s.border for s in kernel.stages] == [False, True]
+
+
+@pytest.mark.parametrize("shift", [0, 1, -1, 3, 70, -70, 199, 200, 201, -403, 10**12])
+def test_rolls_by_any_shift(shift, rng, small):
+    x = rng.standard_normal((130, 200)).astype(np.float32)
+    for axis in (0, 1, (0, 1), None):
+        by = (shift, 2 * shift) if axis == (0, 1) else shift
+        for given in (x, x.T.copy().T, x[::-1, ::2]):
+            same(lambda x, axis=axis, by=by: np.roll(x, by, axis) * 2, [given])
+
+
+def test_only_a_roll_far_along_the_last_axis_is_stored(rng):
+    x = rng.standard_normal((300, 400)).astype(np.float32)
+    for shift, axis, kernels in ((130, 0, 1), (2, 1, 1), (-2, 1, 1), (130, 1, 3)):
+        steps = same(lambda x, shift=shift, axis=axis: np.roll(x, shift, axis) * 2, [x]).steps
+        assert len(steps) == kernels

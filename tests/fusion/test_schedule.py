@@ -189,6 +189,24 @@ def test_refusals_carry_a_reason():
     assert all(isinstance(d.outcome, Fuse | NoFuse) for d in found.decisions)
 
 
+def test_kernels_that_read_the_same_another_way_stay_apart():
+    """Rows and columns of a square array have equal extents, and would be summed at the same points."""
+
+    def sums(b, x):
+        return tuple(b.call("sum", x, axes=(axis,), keepdims=False) for axis in (-1, -2))
+
+    def twice(b, x):
+        return b.call("multiply", x, x), b.call("add", b.call("permute", x, axes=(-1, -2)), x)
+
+    for shape in ((300, 300), (N, N)):
+        found = scheduled(graph_of(sums, shape))
+        assert len(found.program.steps) == 2
+        assert any("along different axes" in d.outcome.reason for d in found.decisions)
+        (kernel,) = scheduled(graph_of(twice, shape)).program.steps  # one of its loads goes the same way
+        assert len(kernel.stages) == 1
+    assert len(scheduled(graph_of(sums, (8, 8))).program.steps) == 1  # a launch costs more
+
+
 def test_without_fusion_each_operation_is_a_kernel():
     def f(b, x):
         return b.call("sum", b.call("exp", x), axes=(-1,), keepdims=False), b.call("exp", x)

@@ -1,7 +1,7 @@
 """Lowering of ops that place data anew: concatenation, padding, repetition, partial update, creation.
 
-Repetition and extension beyond the edges are index maps. A pad is a masked load, so that its reader may take it in.
-Concatenation, rolling and partial updates store pieces into one buffer.
+Repetition, extension beyond the edges and most rolling are index maps. A pad is a masked load, so that its reader may
+take it in. Concatenation, partial updates and a roll far along the last axis store pieces into one buffer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broad
 from broadloom.fusion.destinations import window
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering
+from broadloom.fusion.peel import is_thin
 from broadloom.graph.ir import Node, ValueId
 from broadloom.symbolic import Size, floordiv, ge, lt, mod, product, smax, smin
 
@@ -187,25 +188,35 @@ def lower_tile(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
 
 
 def lower_roll(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """Axis after axis, each in two pieces stored to their new places: no division in the loops."""
+    """Axis after axis: an index map where that costs no division in the loops, else two pieces stored to their new
+    places."""
     ndim, box = len(x.shape), x
     shifts: dict[int, Size] = {}
     for shift, negative in zip(node.attributes["shifts"], node.attributes["axes"], strict=True):
         shifts[negative + ndim] = shifts.get(negative + ndim, 0) + shift
-    moving = [(axis, mod(shift, x.shape[axis])) for axis, shift in shifts.items() if x.shape[axis] != 0]
-    for position, (axis, moved) in enumerate(moving):
-        if position == len(moving) - 1:
-            buffer = state.destination(ids[0], x.dtype, x.shape)
-        else:
-            buffer = state.buffer(x.dtype, contiguous(x.shape))
+    shifts = {axis: shift for axis, shift in shifts.items() if x.shape[axis] != 0}
+    mapped = [axis for axis, shift in shifts.items() if axis != ndim - 1 or _turns_at_an_end(shift, x.shape[axis])]
+    stored = [axis for axis in shifts if axis not in mapped]
+    for axis in stored:
+        buffer = state.buffer(x.dtype, contiguous(x.shape)) if mapped else state.destination(ids[0], x.dtype, x.shape)
         size = x.shape[axis]
+        moved = mod(shifts[axis], size)
         for start, source, length in ((0, size - moved, moved), (moved, 0, size - moved)):
             shape = tuple(length if a == axis else n for a, n in enumerate(x.shape))
             starts = [start if a == axis else 0 for a in range(ndim)]
             piece = _window(buffer.layout, starts, shape, [1] * ndim)
             _store_piece(state, buffer, piece, box, "roll", tuple(source if a == axis else 0 for a in range(ndim)))
         box = _in_buffer(buffer, x.dtype, x.shape)
-    return box
+
+    def index_map(index: Index) -> Index:
+        return tuple(mod(i - shifts[a], x.shape[a]) if a in mapped else i for a, i in enumerate(index))
+
+    return box.view(x.shape, index_map) if mapped else box
+
+
+def _turns_at_an_end(shift: Size, n: Size) -> bool:
+    """Whether a roll leaves a thin border of its axis to those elements that come from the other end."""
+    return isinstance(shift, int) and (is_thin(abs(shift), n) or shift == 0)
 
 
 def lower_slice_update(
