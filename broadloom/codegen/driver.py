@@ -39,12 +39,11 @@ from broadloom.codegen.llvm import (
 from broadloom.codegen.matmul import step as matmul
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
-from broadloom.codegen.prepare import Prepared, prepare
+from broadloom.codegen.prepare import Prepared, may_be_small, prepare
 from broadloom.codegen.streams import Stream
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
-from broadloom.fusion.handlers import stages_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, buffers_of, plan_memory
 from broadloom.fusion.tables import ENOUGH, without_tables
@@ -88,9 +87,9 @@ def prepared_text(
     """
     program, rows = prepared.program, prepared.rows
     module = ModuleBuilder(program.name, triple=target.triple, features=abi.features_of(target.features))
-    kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit)
+    kernels = KernelEmitter(module, {b.name: b for b in program.buffers}, emit, brief=prepared.brief)
     own = {n: s for n, s in enumerate(program.steps) if isinstance(s, Kernel)}
-    direct = {n: without_tables(s) for n, s in own.items() if _may_be_small(s)}
+    direct = {n: without_tables(s) for n, s in own.items() if may_be_small(s)}
     stores = [x if isinstance(x, Stream) else None for x in prepared.stores]
     signatures = {n: kernels.kernel(s, rows[n], stores[n]) for n, s in own.items()}
     others = {n: (s, kernels.kernel(s, rows[n], stores[n])) for n, s in direct.items()}
@@ -102,20 +101,15 @@ def prepared_text(
     }
     last = target.caches.last
     _Run(module, program, plan_memory(program), signatures, others, products, constants or {}, last).build()
-    outline(module)
-    if not module.plain:
+    quick = prepared.brief and not module.sums
+    outline(module, brief=quick)
+    if quick or not module.plain:
         module.mark(READY)
     text = str(module)
     if " half" not in text:
         return text
     _define_rounding(module)
     return str(module)
-
-
-def _may_be_small(kernel: Kernel) -> bool:
-    """Whether it depends on the call if the kernel's tables pay."""
-    loops = (*kernel.outer, *(loop for s in stages_of(kernel) for loop in s.loops))
-    return bool(kernel.tables) and any(not isinstance(loop.extent, int) for loop in loops)
 
 
 def _define_rounding(module: ModuleBuilder) -> None:

@@ -38,8 +38,10 @@ class Signature:
 class KernelEmitter:
     """Emits kernels into a module; holds what they share."""
 
-    def __init__(self, module: ModuleBuilder, buffers: Mapping[str, Buffer], emit: Emit) -> None:
-        self.module, self.buffers, self.emit = module, buffers, emit
+    def __init__(
+        self, module: ModuleBuilder, buffers: Mapping[str, Buffer], emit: Emit, *, brief: bool = False
+    ) -> None:
+        self.module, self.buffers, self.emit, self.brief = module, buffers, emit, brief
         self._by_text: dict[str, Function] = {}
         self._count = 0
 
@@ -57,7 +59,8 @@ class KernelEmitter:
         places = {n: Place(given.pop(0), self.buffers[n]) for n in names}
         places |= {r.name: local_place(b, r) for r in (*rows, *(self.buffers[n] for n in kernel.local))}
         bound = {s: given.pop(0) for s in symbols}
-        NestBuilder(b, self.emit, kernel, places, bound, dict(zip(sites, given, strict=True)), stream).build()
+        numbers = dict(zip(sites, given, strict=True))
+        NestBuilder(b, self.emit, kernel, places, bound, numbers, stream, brief=self.brief).build()
         text = str(b).replace(f"@{name}.body", "@body", 1)
         function = self._by_text.get(text)
         if function is not None:

@@ -620,6 +620,7 @@ class ModuleBuilder:
         self._nodes: dict[str, str] = {}
         self._marks: list[str] = []
         self.plain = False  # whether it has loops that LLVM's vectoriser is to make vectors of
+        self.sums = False  # whether it adds up in these, in an order that the vectoriser chooses
 
     def function(
         self,

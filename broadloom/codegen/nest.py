@@ -148,9 +148,9 @@ class NestBuilder(StageLoops):
         return points_of(self.kernel, self.b.module.features)
 
     def _vectors(self, row: Row, start: Val, end: Val) -> None:
-        """The points [start, end) a vector at a time, and then what is left."""
+        """The points [start, end) a vector at a time, and then what is left; all of them under masks where code for
+        both takes longer to make than masks take to run."""
         b, extent = self.b, self.kernel.outer[-1].extent
-        full = self._whole(row.count, start, end)
 
         def step(value: Val, count: int = row.count, mask: Val | None = None) -> None:
             self.indexer.open(b.fenced())
@@ -160,15 +160,18 @@ class NestBuilder(StageLoops):
             self.vector = None
             self.indexer.close()
 
+        def rest(value: Val) -> None:
+            step(value, row.rest, some_lanes(b, b.sub(end, value, "nsw"), row.rest))
+
+        if row.masked and (row.once or self.brief):
+            b.for_loop(start, end, rest, step=row.rest, name="vector", flags="nuw nsw")
+            return
+        full = self._whole(row.count, start, end)
         if not isinstance(extent, int) or extent >= row.count:
             b.for_loop(start, full, step, step=row.count, name="vector", flags="nuw nsw")
         if not row.masked:
             self._loop(row.variable, full, end, self._point, vectorise=False)
             return
-
-        def rest(value: Val) -> None:
-            step(value, row.rest, some_lanes(b, b.sub(end, value, "nsw"), row.rest))
-
         b.for_loop(full, end, rest, step=row.rest, name="rest", flags="nuw nsw")
 
     # -- stores past the caches --

@@ -35,8 +35,9 @@ def vector_bits(features: frozenset[str]) -> int:
     return 256 if "avx2" in features else 128
 
 
-def outline(module: ModuleBuilder) -> None:
-    """Gives the math functions that `module` calls often a body of their own and a vector form."""
+def outline(module: ModuleBuilder, *, brief: bool = False) -> None:
+    """Gives the math functions that `module` calls often a body of their own and a vector form; with `brief` those that
+    it calls twice, and no vector form, which nothing would find."""
     text = "".join(map(str, module.functions))
     counts: dict[tuple[str, str], int] = {}
     for called in _CALL.findall(text):
@@ -45,9 +46,9 @@ def outline(module: ModuleBuilder) -> None:
     forms: list[Val] = []
     for (type_, name), count in counts.items():
         bodies = 1 if type_ in _BITS else BODIES
-        if count <= bodies * (1 if _instructions(module, name) > LONG else LIMIT):
+        if count <= (1 if brief else bodies * (1 if _instructions(module, name) > LONG else LIMIT)):
             continue
-        if type_ not in _BITS:  # the form for vectors that the module makes itself
+        if brief or type_ not in _BITS:  # the form for vectors that the module makes itself
             module.set_attributes(name, _ATTRIBUTES)
             continue
         lanes = [bits // _BITS[type_]]

@@ -38,6 +38,7 @@ from broadloom.symbolic import Symbol
 
 REGISTERS = 4  # in a step
 HEAVY = 0.6  # cost units of a body from where on two do, where the target has 16 registers in all
+LONG = 1.5  # from where on masks cost next to nothing beside a body, and a copy of it for whole vectors much time
 LIGHT = 0.5  # cost units of a body without sums up to which a step takes several registers
 SUMS = 0.5  # of all registers, the share that may hold sums
 WASTE = 1.15  # times the fewest registers that a row may take
@@ -51,12 +52,13 @@ _KINDS = ("sum", "prod", "max", "min")
 @dataclass(frozen=True, slots=True)
 class Row:
     """A step takes `count` elements of the loop over `variable`; what is left, with `masked`, is taken in steps of
-    `rest` at most."""
+    `rest` at most, which with `once` the whole loop is."""
 
     variable: Symbol
     count: int
     masked: bool
     rest: int
+    once: bool = False
 
 
 def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: frozenset[str]) -> Row | None:
@@ -101,7 +103,8 @@ def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
     most = REGISTERS if cost < LIGHT else 2 if power else 1
     extent = loop.extent if isinstance(loop.extent, int) else None
     count = lanes * _registers(extent, lanes, most)
-    return Row(loop.variable, max(LEAST, count), _has_masks(features), max(LEAST, lanes))
+    count, rest = max(LEAST, count), max(LEAST, lanes)
+    return Row(loop.variable, count, _has_masks(features), rest, cost > LONG and count == rest)
 
 
 def _is_in_step(bodies: Sequence[Body]) -> bool:

@@ -44,6 +44,8 @@ from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loo
 from broadloom.fusion.memory_plan import elements
 from broadloom.symbolic import Symbol
 
+_SUMS = ("sum", "prod")  # whose order in a plain loop is for LLVM to choose
+
 
 def local_place(b: FunctionBuilder, buffer: Buffer) -> Place:
     """Stack memory for a buffer of constant size."""
@@ -69,8 +71,11 @@ class StageLoops:
         symbols: Mapping[Symbol, Val],
         sites: Mapping[int, Val],
         stream: Stream | None = None,
+        *,
+        brief: bool = False,
     ) -> None:
         self.b, self.emit, self.kernel, self.sites, self.stream = b, emit, kernel, sites, stream
+        self.brief = brief  # whether what is left of a row is no loop of its own, where the target has masks
         self.places = {**places, **{t.name: _table_place(b, t) for t in kernel.tables}}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
@@ -142,6 +147,7 @@ class StageLoops:
             self.indexer.close()
             if vectorise and not border and self.vector is None and self.b.loops == loops:
                 self.b.module.plain = True
+                self.b.module.sums |= any(a.dtype.is_inexact and a.kind in _SUMS for a in self.kernel.accumulators)
 
         metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)
         if border:
@@ -314,16 +320,23 @@ class StageLoops:
             self.vector = vectors.mask = None
             self.indexer.close()
 
+        def some(value: Val) -> None:
+            step(value, some_lanes(b, b.sub(end, value, "nsw"), row.count))
+
+        even = isinstance(extent, int) and extent % row.count == 0
+        if self.brief and row.masked and not even:
+            b.for_loop(start, end, some, step=row.count, name="vector", flags="nuw nsw")
+            return
         if not isinstance(extent, int) or extent >= row.count:
             b.for_loop(start, full, lambda value: step(value, None), step=row.count, name="vector", flags="nuw nsw")
-        if isinstance(extent, int) and extent % row.count == 0:
-            return  # chunks are as even
+        if even:
+            return  # chunks are as well
         if not row.masked:
             vectors, self.accumulators.vectors = self.accumulators.vectors, None
             self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
             self.accumulators.vectors = vectors
             return
-        b.if_then(b.icmp("slt", full, end), lambda: step(full, some_lanes(b, b.sub(end, full, "nsw"), row.count)))
+        b.if_then(b.icmp("slt", full, end), lambda: some(full))
 
     def _whole(self, count: int, start: Val, end: Val) -> Val:
         """Where the last whole vector from `start` on ends."""

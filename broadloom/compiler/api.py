@@ -28,12 +28,13 @@ from broadloom.graph.ir import Graph
 from broadloom.graph.manager import Pass, Pipeline
 from broadloom.options import Options
 from broadloom.passes.table import default_pipeline
+from broadloom.runtime.target import DEFAULT_LEVEL, QUICK_LEVEL
 from broadloom.transforms.gufunc import Gufunc
 from broadloom.transforms.vmap import Vmapped
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LEVELS = {"default": 2, "fast-compile": 1}  # mode: LLVM optimisation level
+LEVELS = {"default": DEFAULT_LEVEL, "fast-compile": QUICK_LEVEL}  # mode: level of code generation
 BACKENDS = ("native",)
 
 
@@ -132,8 +133,8 @@ def compile(
 
     `dynamic`: True makes all sizes symbolic at once, False never, None those that change. `fullgraph`: raise
     `GraphBreakError` where the function cannot be captured, rather than run it as plain Python. `mode`: "default", or
-    "fast-compile" for a cheaper pipeline. `options`: fields of `broadloom.options.Options`, and `passes`, a
-    sequence of graph passes that run before the usual ones.
+    "fast-compile" for code of the same values that takes less time to make and more to run. `options`: fields of
+    `broadloom.options.Options`, and `passes`, a sequence of graph passes that run before the usual ones.
 
     >>> import numpy as np
     >>> @compile

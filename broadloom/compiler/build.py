@@ -37,7 +37,7 @@ from broadloom.records import dataclass
 from broadloom.runtime import symbols
 from broadloom.runtime.cache import ObjectCache, cache_key
 from broadloom.runtime.link import Library, link, object_symbols
-from broadloom.runtime.target import Target, emit_object, host
+from broadloom.runtime.target import DEFAULT_LEVEL, Target, emit_object, host
 
 
 @dataclass(slots=True)
@@ -73,6 +73,11 @@ class Toolchain:
     pipeline: Pipeline
     sink: trace.Sink
     level: int
+
+    @property
+    def brief(self) -> bool:
+        """Whether code is to be made quickly."""
+        return self.level < DEFAULT_LEVEL
 
     def passes(self, target: Target) -> Pipeline:
         """The passes for a machine: multiply-adds are fused where the options allow it and an instruction does it."""
@@ -159,7 +164,7 @@ def _generate(
         dump.write("program", "loops", print_program(scheduled.program))
         dump.write("fusion", "txt", "\n".join(map(str, (*scheduled.decisions, *scheduled.tables))))
     with watch.stage("codegen"):
-        prepared = prepare(scheduled.program, target.caches)
+        prepared = prepare(scheduled.program, target.caches, brief=tools.brief)
         text = prepared_text(prepared, target, optimised.constants, emit=emit)
     if dump:
         dump.write("module", "ll", text)

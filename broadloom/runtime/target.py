@@ -29,6 +29,7 @@ os.register_at_fork(before=llvm_lock.acquire, after_in_parent=llvm_lock.release,
 LEVELS = (0, 1, 2, 3)
 _SLOW_512 = ("skylake-avx512", "cascadelake", "cooperlake", "cannonlake")  # lower their clock for 512-bit code
 DEFAULT_LEVEL = 2
+QUICK_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,11 @@ def _machine(target: Target, level: int) -> Any:
         # The small code model, not llvmlite's default for JITs (large): its calls go through the linker's stubs, and
         # the same object can become part of a shared library.
         return description.create_target_machine(
-            cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
+            cpu=target.cpu,
+            features=target.features,
+            opt=0 if level == QUICK_LEVEL else level,
+            reloc="pic",
+            codemodel="default",
         )
     except RuntimeError as error:
         raise CodegenError("LLVM has no code generator for this target", got=target.triple) from error
@@ -132,14 +137,14 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
     module = parse(text, target)
     machine = _machine(target, level)
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(level)
-    options.loop_vectorization = level >= 1
+    options = llvm.create_pipeline_tuning_options(DEFAULT_LEVEL if level == QUICK_LEVEL else level)
+    options.loop_vectorization = level >= QUICK_LEVEL
     # Kernels come as plain loops: straight-line (SLP) vectorisation finds next to nothing in them and costs time;
     # unrolling beyond the vectoriser's own interleaving only makes code larger.
     options.slp_vectorization = False
     options.loop_unrolling = level >= 3
     builder = llvm.create_pass_builder(machine, options)
-    passes = _few_passes() if level >= 1 and is_ready(text) else builder.getModulePassManager()
+    passes = _few_passes() if level >= QUICK_LEVEL and is_ready(text) else builder.getModulePassManager()
     passes.run(module, builder)
     return module, machine
 
@@ -164,7 +169,7 @@ def _few_passes() -> Any:
 def emit_object(text: str, target: Target, level: int = DEFAULT_LEVEL) -> bytes:
     """Compiles LLVM IR text to a relocatable object.
 
-    Level 0 does not optimise, 1 compiles fast but still vectorises loops, 2 is the default, 3 unrolls as well.
+    Level 0 does not optimise; 1 is level 2 with LLVM's quick code generator; 2 is the default; 3 unrolls loops as well.
 
     >>> emit_object("define i32 @f() { ret i32 1 }", host())[:4]
     b'\\x7fELF'

@@ -17,7 +17,7 @@ from broadloom import trace
 from broadloom.capture.recipe import FromOutput, TupleResult
 from broadloom.capture.sources import Argument, Frame
 from broadloom.compiler.api import toolchain
-from broadloom.compiler.build import Stopwatch, build
+from broadloom.compiler.build import Stopwatch, Toolchain, build
 from broadloom.dtypes import DType, int64
 from broadloom.errors import DTypeError, ShapeError
 from broadloom.graph.builder import GraphBuilder
@@ -205,9 +205,12 @@ class Module:
         return result
 
 
-def compiled(graph: Graph, *, fusion: bool = True) -> EntrySpec:
+QUICK = toolchain(mode="fast-compile", options={"use_cache": False})
+
+
+def compiled(graph: Graph, *, fusion: bool = True, tools: Toolchain | None = None) -> EntrySpec:
     """The graph's code behind an entry that returns all outputs."""
-    built = build(graph, TOOLS[fusion], trace.DumpSink(None).begin("test"), Stopwatch())
+    built = build(graph, tools or TOOLS[fusion], trace.DumpSink(None).begin("test"), Stopwatch())
     sources = tuple(Argument(i.name) for i in graph.inputs)
     recipe = TupleResult(tuple(FromOutput(k) for k in range(len(graph.outputs))))
     return EntrySpec(
