@@ -44,8 +44,8 @@ REASONS: dict[str, str] = {
     "2.80: 1.31 is the most there is, and 0.08 us pass between the 11 tiles; nothing is packed and no thread is "
     "asked for; the loop over products unrolled 2, 4 and 8 times takes 0.5, 0.8 and 1 % longer",
     "dense gelu: epilogue": "on one thread the way through the nearest cache adds 0.9 % and gelu 1.9 %, which is about "
-    "the time of its 25 multiplications for 16 elements, two a cycle; where vectors do not take turns it is 0.3 % "
-    "more, and 0.2 % more with a tanh that keeps the rest of a reduced argument",
+    "the time of its 25 multiplications for 16 elements, two a cycle; where vectors do not take turns it is 0.3 to "
+    "0.8 % more; six additions fewer in tanh make no difference that could be told from noise",
     "first call over jax's": "70 to 90 % of a first call is LLVM's, half of it optimisation and half code generation, "
     "of which level 1 saves 5 to 10 %; vectorising by LLVM makes three copies of each loop",
     "first call over torch-compile's": "as over jax's; where torch falls back to its eager kernels (solve, cholesky, "
