@@ -46,8 +46,15 @@ REASONS: dict[str, str] = {
     "dense gelu: epilogue": "on one thread the way through the nearest cache adds 0.9 % and gelu 1.9 %, which is about "
     "the time of its 25 multiplications for 16 elements, two a cycle; where vectors do not take turns it is 0.3 to "
     "0.8 % more; six additions fewer in tanh make no difference that could be told from noise",
-    "first call over jax's": "70 to 90 % of a first call is LLVM's, half of it optimisation and half code generation, "
-    "of which level 1 saves 5 to 10 %; vectorising by LLVM makes three copies of each loop",
+    "first call over jax's": "50 to 85 % of a first call is LLVM's. Where all vectors are written out, its passes take "
+    "2 to 5 ms and its code generator 7 to 40; its quick one (fast-compile) saves half, but code runs 1.2 to 5 times "
+    "as long; its level 1 saves 5 %; without loop strength reduction, which is for a whole process to say, it is 15 %",
+    "W3b: first call over jax's": "blocks of columns are left to LLVM's vectoriser: of 58 ms its passes take 22 and "
+    "code generation 25, since each of four loops is there as vectors, as narrower vectors and one by one",
+    "W11b: first call over torch-compile's": "torch calls LAPACK. Of 58 ms LLVM's code generator takes 43, of which "
+    "the quick one saves 15: most is the choice of instructions for the shuffles that transpose 8x8 blocks",
+    "W11c: first call over torch-compile's": "torch calls LAPACK. Of 42 ms LLVM's code generator takes 32, of which "
+    "the quick one saves 13: shuffles, as in solves",
     "first call over torch-compile's": "as over jax's; where torch falls back to its eager kernels (solve, cholesky, "
     "cumsum) it takes 60 to 140 ms, and a bare run of LLVM 2 to 3",
 }

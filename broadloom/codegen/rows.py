@@ -61,8 +61,11 @@ class Row:
     once: bool = False
 
 
-def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: frozenset[str]) -> Row | None:
-    """How a stage runs in vectors along its innermost loop; None where it does not."""
+def row_of(
+    stage: Stage, accumulators: Mapping[str, Accumulator], features: frozenset[str], *, few: bool = False
+) -> Row | None:
+    """How a stage runs in vectors along its innermost loop; None where it does not. With `few` the code is to be short,
+    not fast: there is next to nothing to do."""
     if not stage.loops or stage.sequential:
         return None
     loop = stage.loops[-1]
@@ -77,9 +80,9 @@ def row_of(stage: Stage, accumulators: Mapping[str, Accumulator], features: froz
     if not lanes:
         return None
     extent = loop.extent if isinstance(loop.extent, int) else None
-    count = lanes * _registers(extent, lanes, _most(stage, features))
+    count = lanes * (1 if few else _registers(extent, lanes, _most(stage, features)))
     count = max(LEAST, count)
-    return Row(loop.variable, count, _has_masks(features), count)
+    return Row(loop.variable, count, _has_masks(features), count, few)
 
 
 def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:

@@ -288,7 +288,14 @@ class StageLoops:
     def _row(self, stage: Stage) -> Row | None:
         if self.columns or self.panel is not None or self.tiled is not None:
             return None
-        return row_of(stage, {a.name: a for a in self.kernel.accumulators}, self.b.module.features)
+        accumulators = {a.name: a for a in self.kernel.accumulators}
+        return row_of(stage, accumulators, self.b.module.features, few=self._combines(stage))
+
+    def _combines(self, stage: Stage) -> bool:
+        """Whether a stage runs once, over what other kernels have left: far fewer numbers than these went through."""
+        loads = [i for i in instructions_of(stage.body) if isinstance(i, Load)]
+        kinds = {self.places[i.buffer].buffer.kind for i in loads}
+        return not self.kernel.outer and len(stage.loops) == 1 and kinds == {"workspace"}
 
     def _in_vectors(self, row: Row, reduced: set[str], run: Callable[[], None]) -> None:
         """`run` emits loops whose folds go to vectors, which are put together behind them."""
@@ -324,7 +331,7 @@ class StageLoops:
             step(value, some_lanes(b, b.sub(end, value, "nsw"), row.count))
 
         even = isinstance(extent, int) and extent % row.count == 0
-        if self.brief and row.masked and not even:
+        if row.masked and not even and (self.brief or row.once):
             b.for_loop(start, end, some, step=row.count, name="vector", flags="nuw nsw")
             return
         if not isinstance(extent, int) or extent >= row.count:

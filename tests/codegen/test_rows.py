@@ -10,7 +10,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.codegen.abi import features_of
-from broadloom.codegen.outline import BODIES, LIMIT
+from broadloom.codegen.outline import BODIES, LIMIT, vector_bits
 from broadloom.codegen.rows import row_of
 from broadloom.dtypes import bfloat16
 from broadloom.fusion.ir import Kernel
@@ -213,3 +213,14 @@ def test_a_function_that_rows_call_often_is_compiled_once(count, outlined):
     text = Native(program(chain, np.ones((40, 60), np.float32))).text
     attributes = re.findall(r"define internal <\d+ x float> @bl\.exp\.v\d+f32\(.*\) (\w+)", text)
     assert attributes and set(attributes) == {"noinline" if outlined else "alwaysinline"}
+
+
+def test_what_combines_chunks_is_short(rng):
+    """A vector of one register at a time, and no loop for what is left where there are masks."""
+    x = rng.normal(size=100_000).astype(np.float32)
+    top = lambda x: np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x)  # noqa: E731
+    native = Native(program(top, x))
+    kernel = native.text.split("@kernel.1.body(")[1].split("\n}")[0]
+    lanes = vector_bits(features_of(host().features)) // 32
+    assert set(re.findall(r"call (<\d+ x float>) @bl\.exp", kernel)) == {f"<{lanes} x float>"}
+    np.testing.assert_allclose(native(x)[0], top(x.astype(np.float64)), rtol=1e-6)
