@@ -25,16 +25,17 @@ from functools import partial
 
 from broadloom.codegen.body import Lanes
 from broadloom.codegen.llvm import Phi, Val, i1, i64
-from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
+from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
 from broadloom.codegen.plans import TILE
 from broadloom.codegen.rows import Row, points_of
 from broadloom.codegen.stage_loops import StageLoops
 from broadloom.codegen.streams import Stream, points_together, steps_of
 from broadloom.codegen.types import memory_type, register_type
-from broadloom.fusion.handlers import Access, accesses
-from broadloom.fusion.ir import Ring, Table
-from broadloom.symbolic import Symbol, smin
+from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
+from broadloom.fusion.ir import Indirect, Ring, Table
+from broadloom.fusion.vectors import stride
+from broadloom.symbolic import Symbol, free_symbols, smin
 
 
 class NestBuilder(StageLoops):
@@ -290,7 +291,39 @@ class NestBuilder(StageLoops):
                 self.kernel.stages, second, left, right, lambda: self._loop(second, left, right, self._point)
             )
 
+        self._fetch_tile(first, second, top, self.b.add(left, i64(TILE), "nsw"))
         self._loop(first, top, bottom, row)
+
+    def _fetch_tile(self, first: Symbol, second: Symbol, top: Val, left: Val) -> None:
+        """Fetches the tile that begins here, which is the next: its rows, and its columns where the fast axis of an
+        array runs down, are more short pieces of memory than the processor would foresee."""
+        bodies = list(bodies_of(self.kernel))
+        looked_up = {i.symbol for body in bodies for i in instructions_of(body) if isinstance(i, Indirect)}
+        for access in dict.fromkeys(a for body in bodies for a in accesses(body)):
+            if looked_up & free_symbols(access.index):
+                continue
+            if stride(access.index, second) == 1:
+                self._fetch_pieces(access, first, top, second, left)
+            elif stride(access.index, first) == 1:
+                self._fetch_pieces(access, second, left, first, top)
+
+    def _fetch_pieces(self, access: Access, across: Symbol, start: Val, along: Symbol, begin: Val) -> None:
+        """Fetches one side of a tile of an array, for each value `across` the other side."""
+        b, place = self.b, self.places[access.buffer]
+        parts, element = len(register_type(place.buffer.dtype)), memory_type(place.buffer.dtype)
+        piece = TILE * place.buffer.dtype.itemsize
+
+        def fetch(k: Val) -> None:
+            at = b.add(start, k, "nsw")
+            self.indexer.open(b.fenced())
+            self.indexer.bind(across, at)
+            self.indexer.bind(along, begin)
+            address = self.indexer.address(place.base, access.index, element, parts)
+            for offset in (*range(0, piece, LINE), piece - 1):
+                emit_prefetch(b, b.gep("i8", address, i64(offset), flags=""))  # it may be a smaller tile, or none
+            self.indexer.close()
+
+        b.for_loop(i64(0), i64(TILE), fetch, name="fetch", flags="nuw nsw")
 
     # -- panels --
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.codegen.driver import module_text
+from broadloom.codegen.memory import LINE
+from broadloom.codegen.plans import TILE
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.passes.table import default_pipeline
@@ -34,3 +37,23 @@ def test_only_the_last_pass_does():
 
     one = fetches(lambda x: x - np.mean(x, axis=-1, keepdims=True), (100, 4096))
     assert fetches(f, (100, 4096)) <= one
+
+
+def test_a_tile_fetches_rows_and_columns_of_the_next():
+    lines = -(-TILE * 4 // LINE) + 1  # of a row of a tile, which may begin within a line
+    assert fetches(lambda x: x.T + x, (300, 300)) == 3 * lines  # two loads and a store
+    assert fetches(lambda x: x.T.copy(), (300, 200)) == 2 * lines
+    assert fetches(lambda x: x + 1, (300, 300)) == 0
+
+
+@pytest.mark.parametrize("shape", [(33, 65), (64, 64), (100, 257), (1000, 40)])
+def test_tiles_at_every_edge(shape, rng):
+    x = rng.standard_normal(shape).astype(np.float32)
+    places = rng.integers(0, shape[1], shape[1])
+
+    def f(x, places):
+        return x.T * 2, (x[:, places].T + 1).copy(), x[::-1].T + np.arange(shape[1])[:, None]
+
+    for dynamic in (False, True):
+        for got, want in zip(bl.compile(f, dynamic=dynamic, fullgraph=True)(x, places), f(x, places), strict=True):
+            np.testing.assert_array_equal(got, want)
