@@ -28,6 +28,7 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
+from broadloom.fusion.merge import LONG_SEARCH
 from broadloom.fusion.vectors import stride
 from broadloom.symbolic import Symbol, free_symbols
 
@@ -205,7 +206,7 @@ def searches(stage: Stage, accumulators: Accumulators) -> bool:
     if len(effects) != 1 or not isinstance(effects[0], Reduce) or not stage.loops:
         return False
     extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
-    long = not isinstance(extent, int) or extent >= 64
+    long = not isinstance(extent, int) or extent >= LONG_SEARCH
     return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
 
 

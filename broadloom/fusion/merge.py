@@ -9,8 +9,9 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, permutations
 
 from broadloom.dtypes import DType
@@ -25,12 +26,14 @@ from broadloom.fusion.handlers import (
     replay,
 )
 from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
+from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, product, substitute
 
 MAX_BODY_OPS = 200
 MAX_STAGES = 64  # stages have a price that ops do not show: the time for a kernel grows faster than their number
 SMALL = 4096  # points that one thread computes sooner than a second kernel is called
+LONG_SEARCH = 64  # iterations of a search from where on it gets a loop of its own
 MAX_MAPPINGS = 6  # loop correspondences tried before two iteration spaces count as different
 
 
@@ -240,8 +243,9 @@ def _late_write(a: Kernel, b: Kernel) -> NoFuse | None:
 
 def _combined(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel:
     stages = list(a.stages)
+    looking = {x.name for x in (*a.accumulators, *b.accumulators) if x.kind in ("argmax", "argmin", "any", "all")}
     for stage in b.stages:
-        place = _place(stages, stage, dtypes)
+        place = _place(stages, stage, dtypes, partial(_searches, looking=looking, outer=a.outer))
         if place is None:
             stages.append(stage)
         else:
@@ -262,18 +266,32 @@ def _joined(first: Stage, second: Stage) -> Stage:
     return Stage(first.loops, recording.body(), first.sequential or second.sequential)
 
 
-def _place(stages: Sequence[Stage], stage: Stage, dtypes: Mapping[str, DType]) -> int | None:
-    """The earliest stage over the same loops that `stage` may join: nothing it needs is made later."""
+def _place(
+    stages: Sequence[Stage], stage: Stage, dtypes: Mapping[str, DType], alone: Callable[[Stage], bool]
+) -> int | None:
+    """The earliest stage over the same loops that `stage` may join: nothing it needs is made later, and neither of
+    them is to stay `alone`."""
     earliest = len(stages)
     for position in range(len(stages) - 1, -1, -1):
         other = stages[position]
         if _made_accumulators(other.body) & _used_accumulators(stage.body):
             break
-        if other.loops == stage.loops and _side_by_side(other.body, stage.body, dtypes):
+        joins = other.loops == stage.loops and not (alone(other) or alone(stage))
+        if joins and _side_by_side(other.body, stage.body, dtypes):
             earliest = position
         if _touches(other.body, stage.body):
             break
     return earliest if earliest < len(stages) else None
+
+
+def _searches(stage: Stage, looking: set[str], outer: Sequence[Loop]) -> bool:
+    """Whether a stage looks for something along a row, which is quicker without others beside it: for the place of an
+    extremum block by block, for the truth of an any or all up to the first hit. Others would lose their vectors, too.
+    `looking` are the accumulators of searches. Down columns, which run side by side, it does not matter."""
+    if looking.isdisjoint(_made_accumulators(stage.body)) or not stage.loops:
+        return False
+    columns = bool(outer) and any(stride(x.index, outer[-1].variable) == 1 for x in accesses(stage.body))
+    return not columns and _as_int(stage.loops[-1].extent) >= LONG_SEARCH
 
 
 def _made_accumulators(body: Body) -> set[str]:

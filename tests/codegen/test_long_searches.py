@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.ir import Reduce
 from broadloom.fusion.lowerings.reductions import CHUNK, LONG
+
+from .test_panels import kernels, program
 
 DTYPES = (np.float32, np.float64, np.float16, np.int8, np.int64, np.uint16, np.bool_, np.complex64)
 
@@ -68,3 +72,39 @@ def test_threads():
     x = np.random.default_rng(0).normal(size=60 * CHUNK + 7).astype(np.float32)
     for threads in (1, 2, 3, 4):
         check(lambda x: np.argmax(x), x, options={"num_threads": threads})
+
+
+def stages(function, x, **options):
+    (kernel,) = [k for k in kernels(program(function, x, **options)) if any(s.loops for s in k.stages)][:1]
+    return [sum(isinstance(i, Reduce) for i in instructions_of(s.body)) for s in kernel.stages if s.loops]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_searches_have_a_loop_of_their_own(dynamic):
+    """Beside them, sums and maxima keep their vectors."""
+    flat, square, short = (np.ones(s, np.float32) for s in (100_000, (300, 300), (300, 20)))
+    assert stages(lambda x: (x.argmax(), x.sum(), x.max()), flat, dynamic=dynamic) == [1, 2]
+    assert stages(lambda x: (x.sum(), x.argmin(), x.argmax()), flat, dynamic=dynamic) == [1, 1, 1]
+    assert stages(lambda x: ((x > 3).any(1), x.sum(1), (x > 3).all(1)), square, dynamic=dynamic) == [1, 1, 1]
+    assert stages(lambda x: (x.argmax(0), x.sum(0)), square) == [2]  # columns lie side by side
+    assert stages(lambda x: (x.argmax(1), x.sum(1)), short) == [2]
+
+
+def test_what_stands_beside_a_search_stays_exact():
+    x = np.full(3_000_000, 0.1, np.float32)
+    _, _, got = bl.compile(lambda x: (x.min(), x.argmax(), x.sum()))(x)
+    assert abs(got / (np.float64(x[0]) * x.size) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_searches_beside_others(dtype):
+    def f(x):
+        return x.argmax(), x.max(), np.sum(x), x.argmin(), np.any(x == 1), np.all(x == 1)
+
+    for shape in ((70,), (3 * CHUNK + 5,), (90, 130)):
+        x = rows(dtype, shape)
+        with np.errstate(over="ignore"):  # of float16 sums
+            wanted = f(x)
+        for dynamic in (False, True):
+            for got, want in zip(bl.compile(f, dynamic=dynamic, fullgraph=True)(x), wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-3 if dtype is np.float16 else 1e-6)
