@@ -34,6 +34,9 @@ class DType:
     kind: Kind
     bits: int
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # which no two have in common: instructions are looked up by the hundred thousand
+
     @property
     def itemsize(self) -> int:
         """Bytes per element."""

@@ -85,10 +85,14 @@ class Recording:
         return self.size - 1
 
     def _pure(self, instruction: Instruction) -> Operand:
-        found = self._find(instruction)
-        if found is None:
-            found = self._effect(instruction)
-            self._known[instruction] = found
+        if self.parent is not None:
+            found = self.parent._find(instruction)
+            if found is not None:
+                return found
+        number = self.size
+        found = self._known.setdefault(instruction, number)
+        if found == number:  # it is new
+            self.instructions.append(instruction)
         return found
 
     def load(self, buffer: str, index: Size, dtype: DType) -> Operand:
