@@ -61,13 +61,14 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there. The buffers
-    `past` are stored past the caches, at multiples of the size of `unit` elements."""
+    `past` are stored past the caches, at multiples of the size of `unit` elements, if `when` is true or not given."""
 
     variable: Symbol
     count: int
     mask: Val | None
     past: tuple[str, ...] = ()
     unit: int = 1
+    when: Val | None = None
 
     def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
         """The elements of all points; one element for all where the index does not depend on the point."""
@@ -97,7 +98,12 @@ class Lanes:
         """Side by side in the buffer `name`, where the mask allows."""
         if name in self.past:
             size = self.unit * max(8, width(element_of(value.type))) // 8
-            store_past(b, value, address, size)
+            if self.when is None:
+                store_past(b, value, address, size)
+            else:
+                b.if_then(
+                    self.when, lambda: store_past(b, value, address, size), lambda: b.store(value, address, align)
+                )
         elif self.mask is None:
             b.store(value, address, align)
         else:

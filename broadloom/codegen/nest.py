@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broadloom.codegen.body import Lanes
-from broadloom.codegen.llvm import Phi, Val, i1, i64
+from broadloom.codegen.llvm import Phi, Val, i64
 from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
 from broadloom.codegen.plans import TILE
@@ -126,7 +126,7 @@ class NestBuilder(StageLoops):
             run = self._panel if self.panel is not None else self._point if self.tiled is None else self._tile
             plain = self.tiled is None and not any(s.loops for s in self.kernel.stages)
             flat = self.kernel.stages if plain else ()
-            if self.stream is None:
+            if self.stream is None or not plain:
                 self._hoisting(flat, variable, start, end, lambda: self._loop(variable, start, end, run))
             else:
                 self._streaming(self.stream, start, end)
@@ -184,7 +184,7 @@ class NestBuilder(StageLoops):
         b, variable = self.b, self.loops[-1].variable
         unit = points_together(stream, {n: self.places[n].buffer for n in stream.buffers})
         lanes = unit * steps_of(self.kernel, b.module.features)
-        past = i1(True) if stream.always else b.icmp("sgt", self.indexer.value(stream.bytes), i64(stream.limit))
+        past = self._pays(stream)
         before: Val | None = None
         for stage in self.kernel.stages:
             for access in accesses(stage.body):
@@ -224,16 +224,6 @@ class NestBuilder(StageLoops):
 
         b.for_loop(first, last, vectors, step=lanes, name="vector", flags="nuw nsw")
         b.for_loop(i64(0), i64(2), single, name="part", flags="nuw nsw")
-
-    def _address(self, access: Access, variable: Symbol, point: Val) -> Val:
-        """The address of a store at one point, as a number."""
-        place = self.places[access.buffer]
-        element, parts = memory_type(place.buffer.dtype), len(register_type(place.buffer.dtype))
-        self.indexer.open(None)
-        self.indexer.bind(variable, point)
-        address = self.indexer.address(place.base, access.index, element, parts)
-        self.indexer.close()
-        return self.b.cast("ptrtoint", address, "i64")
 
     # -- windows --
 

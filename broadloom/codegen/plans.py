@@ -39,7 +39,7 @@ COLUMN_CHUNK = 256
 COLUMN_STEP = 64  # columns that a thread's share is a multiple of
 SHORT = 0.6  # cost units of a body that keeps what stays the same
 TILE = 32  # points along each side of a tile
-FETCHED = 8 << 10  # bytes from one point to the next, from where on the next one's are fetched
+FETCHED = 2 << 10  # bytes from one point to the next, from where on the next one's are fetched
 STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
 

@@ -14,7 +14,7 @@ from functools import partial
 from broadloom.codegen.accumulators import Accumulators, Emit, Search
 from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i64
+from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i1, i64
 from broadloom.codegen.memory import LINE, emit_prefetch, some_lanes
 from broadloom.codegen.panels import ROWS, panel_of
 from broadloom.codegen.plans import (
@@ -36,10 +36,10 @@ from broadloom.codegen.plans import (
     tiled_loop,
 )
 from broadloom.codegen.rows import Row, row_of
-from broadloom.codegen.streams import Stream
+from broadloom.codegen.streams import Stream, points_together
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import float32
-from broadloom.fusion.handlers import accesses, bodies_of, instructions_of
+from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
 from broadloom.fusion.memory_plan import elements
 from broadloom.symbolic import Symbol
@@ -313,11 +313,13 @@ class StageLoops:
         b, extent = self.b, stage.loops[-1].extent
         full = self._whole(row.count, start, end)
         ahead = loads_ahead(self.kernel, stage, row.variable)
+        past, unit = self._past(stage, row)
+        when = self._begins_with_lines(stage, row, start, unit) if past else None
 
         def step(value: Val, mask: Val | None) -> None:
             self.indexer.open(b.fenced())
             self.indexer.bind(row.variable, value)
-            self.vector = Lanes(row.variable, row.count, mask)
+            self.vector = Lanes(row.variable, row.count, mask, past if mask is None else (), unit, when)
             vectors = self.accumulators.vectors
             assert vectors is not None
             vectors.mask = mask
@@ -350,6 +352,41 @@ class StageLoops:
         b = self.b
         length = b.sub(end, start, "nsw")
         return b.add(start, b.sub(length, b.binary("urem", length, i64(count)), "nsw"), "nsw")
+
+    def _past(self, stage: Stage, row: Row) -> tuple[tuple[str, ...], int]:
+        """The buffers that vectors of a row store past the caches, and how many elements go at once."""
+        stream = self.stream
+        if stream is None:
+            return (), 1
+        own = {a.buffer for a in accesses(stage.body)}
+        unit = points_together(stream, {n: self.places[n].buffer for n in stream.buffers})
+        return tuple(n for n in stream.buffers if n in own), min(unit, row.count)
+
+    def _pays(self, stream: Stream) -> Val:
+        """Whether stores past the caches pay in this call."""
+        return i1(True) if stream.always else self.b.icmp("sgt", self.indexer.value(stream.bytes), i64(stream.limit))
+
+    def _begins_with_lines(self, stage: Stage, row: Row, start: Val, unit: int) -> Val:
+        """Whether vectors from `start` on may go past the caches: it pays, and what they store begins with a line."""
+        b, stream = self.b, self.stream
+        assert stream is not None
+        even = self._pays(stream)
+        for access in accesses(stage.body):
+            if access.buffer in stream.buffers:
+                size = self.places[access.buffer].buffer.dtype.itemsize
+                within = b.and_(self._address(access, row.variable, start), i64(unit * size - 1))
+                even = b.and_(even, b.icmp("eq", within, i64(0)))
+        return even
+
+    def _address(self, access: Access, variable: Symbol, point: Val) -> Val:
+        """The address of a store at one point, as a number."""
+        place = self.places[access.buffer]
+        element, parts = memory_type(place.buffer.dtype), len(register_type(place.buffer.dtype))
+        self.indexer.open(None)
+        self.indexer.bind(variable, point)
+        address = self.indexer.address(place.base, access.index, element, parts)
+        self.indexer.close()
+        return self.b.cast("ptrtoint", address, "i64")
 
     def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
         """Fetches what the next point of the last outer loop loads where this one loads a vector."""

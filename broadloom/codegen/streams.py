@@ -5,8 +5,9 @@ What goes in: the steps of a program, and the bytes of the last cache. What come
 
 A store to a line that is in no cache reads the line first: a third of what `x * 0.5` moves. A non-temporal store does
 not, but evicts what it writes, so it pays for memory that would be evicted anyway. LLVM does not vectorise loops with
-such stores, so these are written for vectors of points, and go in pieces of whole lines; a plain loop does the points
-before the first and after the last of them.
+such stores, so these are written for vectors: of points, where a kernel has no loops inside of its points - a plain
+loop does the points before the first whole line and after the last -, or of the elements of a row (`rows.py`), where
+rows begin with lines.
 
 What holds: values do not depend on it. Lines are in memory, for all threads, before the kernel function returns.
 """
@@ -18,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from broadloom.codegen.memory import LINE
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.codegen.rows import row_of
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import Access, accesses, effects_of, instructions_of
-from broadloom.fusion.ir import Buffer, Extern, Kernel
+from broadloom.fusion.ir import Buffer, Extern, Kernel, Loop, Stage
 from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, free_symbols, product, range_of
@@ -71,10 +73,12 @@ def choose(
 
 def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:
     found = [a for s in kernel.stages for a in accesses(s.body)]
-    if kernel.serial or not kernel.outer or any(s.loops for s in kernel.stages):
+    if kernel.serial or kernel.local or not kernel.outer:
         return Keep("its points are no plain walk through memory")
     if runs_in_columns(kernel) or panel_of(kernel) is not None or tiled_loop(kernel) is not None:
         return Keep("its points are no plain walk through memory")
+    if any(s.loops for s in kernel.stages):
+        return _choose_rows(kernel, buffers, last, read)
     column = kernel.outer[-1].variable
     if kernel.tables or not all(is_plain(i, column) for s in kernel.stages for i in instructions_of(s.body)):
         return Keep("its points are not computed side by side by plain vectors")
@@ -85,9 +89,31 @@ def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[
     if not _exceeds(moved, last) and sum(body_cost(s.body) for s in kernel.stages) > LIGHT:
         return Keep("its arithmetic takes longer than its stores, and code for both ways takes longer to make")
     chosen = [n for n in dict.fromkeys(a.buffer for a in found) if _is_sequential(n, kernel, found, buffers)]
-    chosen = [n for n in chosen if n not in read or _exceeds(_size(buffers[n]), last)]
     own = [n for n in chosen if buffers[n].kind != "input"]
     chosen = own or chosen[:1]  # memory of the caller's begins anywhere in a line
+    return _decided(chosen, moved, buffers, last, read)
+
+
+def _choose_rows(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:
+    """The answer for a kernel with loops inside of its points."""
+    outer = {loop.variable for loop in kernel.outer}
+    if any(outer & free_symbols(loop.extent) for s in kernel.stages for loop in s.loops):
+        return Keep("its rows differ in length")
+    moved = _bytes_of_rows(kernel, buffers)
+    bounds = range_of(moved)
+    if isinstance(bounds.hi, int) and bounds.hi < last:
+        return Keep(f"the caches hold the {bounds.hi} bytes that it moves")
+    found = [a.buffer for s in kernel.stages for a in accesses(s.body)]
+    once = [n for n in dict.fromkeys(found) if found.count(n) == 1 and n in buffers]
+    chosen = [n for n in once if any(_begins_with_lines(n, s, kernel, buffers[n]) for s in kernel.stages)]
+    return _decided(chosen, moved, buffers, last - 1, read)  # what fills the whole cache does not stay
+
+
+def _decided(
+    chosen: Sequence[str], moved: Size, buffers: Mapping[str, Buffer], last: int, read: set[str]
+) -> Stream | Keep:
+    """The answer, where these buffers may be stored past the caches."""
+    chosen = [n for n in chosen if n not in read or _exceeds(_size(buffers[n]), last)]
     if not chosen:
         return Keep("nothing is stored once, side by side, and not read again at once")
     sure = "" if isinstance(moved, int) else ", where it does"
@@ -112,6 +138,36 @@ def _is_sequential(name: str, kernel: Kernel, found: Sequence[Access], buffers: 
     if len(own) != 1 or own[0].mode != "set" or stride(own[0].index, last.variable) != 1 or not buffers[name].aligned:
         return False
     return not isinstance(last.extent, int) or last.extent * itemsize >= LEAST_ROW
+
+
+def _begins_with_lines(name: str, stage: Stage, kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether a stage that runs in vectors stores a buffer along its innermost loop, and each row of it begins as
+    far into a line as the first, for all that is known."""
+    own = [a for a in accesses(stage.body) if a.buffer == name]
+    if not own or own[0].mode != "set" or buffer.kind == "input" or not buffer.aligned or not stage.loops:
+        return False
+    if row_of(stage, {a.name: a for a in kernel.accumulators}, frozenset()) is None:
+        return False
+    if stride(own[0].index, stage.loops[-1].variable) != 1:
+        return False
+    steps = [stride(own[0].index, loop.variable) for loop in (*kernel.outer, *stage.loops[:-1])]
+    return not any(isinstance(s, int) and s * buffer.dtype.itemsize % LINE for s in steps)
+
+
+def _bytes_of_rows(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Size:
+    """Bytes of all elements of memory that the kernel loads and stores, each counted once."""
+    seen: dict[str, Size] = {}
+    for stage in kernel.stages:
+        loops: tuple[Loop, ...] = (*kernel.outer, *stage.loops)
+        for a in accesses(stage.body):
+            if a.buffer in buffers:
+                used = free_symbols(a.index)
+                elements = product(loop.extent for loop in loops if loop.variable in used)
+                seen.setdefault(a.buffer, elements * buffers[a.buffer].dtype.itemsize)
+    total: Size = 0
+    for size in seen.values():
+        total = total + size
+    return total
 
 
 def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer]) -> Size:

@@ -184,3 +184,91 @@ def test_threads_and_large_arrays():
         compiled = bl.compile(scaled, options={"num_threads": threads})
         assert np.array_equal(compiled(x), scaled(x))
         assert "past the caches" in compiled.report().kernels[0].reason
+
+
+# ---- rows ---------------------------------------------------------------------------------------------------------
+
+
+def standardised(x):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + 1)
+
+
+def with_sums(x):
+    y = standardised(x)
+    return y, np.sum(y, axis=-1), (y > 0), y.astype(np.float64)
+
+
+@pytest.mark.parametrize(("columns", "past"), [(64, True), (768, True), (100, False), (72, False), (3, False)])
+def test_rows_that_begin_with_lines_go_past_the_caches(columns, past):
+    x = np.ones((60, columns), np.float32)
+    (found,) = decisions(standardised, x)
+    assert isinstance(found, Stream if past else Keep), found
+    assert not past or (found.buffers == ("out0",) and found.bytes == 2 * x.nbytes and found.always)
+
+
+def test_rows_that_the_caches_hold_stay():
+    (found,) = decisions(standardised, np.ones((15, 32), np.float32))
+    assert isinstance(found, Keep) and "hold the 3840 bytes" in found.reason
+    (found,) = decisions(standardised, np.ones((16, 32), np.float32))
+    assert isinstance(found, Stream)
+
+
+def test_rows_that_are_read_again_at_once_stay():
+    def read(x):
+        y = standardised(x)
+        return y, np.sort(y, axis=0)
+
+    found = decisions(read, np.ones((10, 64), np.float32), caches=Caches(1024, 2048, 4000))
+    assert not any(isinstance(d, Stream) and "out0" in d.buffers for d in found)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("columns", [64, 96, 768, 1024, 1040])
+def test_bits_of_rows_are_those_of_ordinary_stores(monkeypatch, dtype, columns):
+    x = np.random.default_rng(columns).normal(size=(61, columns)).astype(dtype)
+    ordinary = Native(program(with_sums, x))
+    assert "!nontemporal" not in ordinary.text
+    want = [a.tobytes() for a in ordinary(x)]
+    target = replace(host(), caches=SMALL)
+    monkeypatch.setattr(programs, "host", lambda: target)
+    for split in ((), (0.1, 0.37, 0.5), (0.001, 0.999)):
+        compiled = Native(program(with_sums, x), split=split, always_split=True)
+        assert "!nontemporal" in compiled.text and ("sfence" in compiled.text) == target.triple.startswith("x86_64")
+        for _ in range(4):  # results begin anywhere in a line
+            assert [a.tobytes() for a in compiled(x)] == want
+
+
+@pytest.mark.parametrize("shape", [(0, 64), (1, 64), (3, 1), (61, 768), (61, 100), (9, 0)])
+def test_symbolic_rows_are_weighed_in_the_call(small_caches, shape):
+    def f(x, y):
+        return x * np.sum(x * y, axis=-1, keepdims=True)
+
+    like = np.ones((50, 333), np.float32)
+    p = program(f, like, like.copy(), dynamic=True)
+    (found,) = prepare(p, SMALL).stores
+    assert isinstance(found, Stream) and not found.always
+    compiled = Native(p, always_split=True)
+    assert "!nontemporal" in compiled.text
+    x, y = np.random.default_rng(0).integers(-5, 6, (2, *shape)).astype(np.float32)
+    assert np.array_equal(run(compiled, x, y), f(x, y))
+
+
+def test_rows_of_views_and_into_views(small_caches):
+    def f(x, out):
+        np.multiply(x, np.sum(x, axis=-1, keepdims=True), out=out)
+
+    x = np.random.default_rng(0).integers(-5, 6, (300, 64)).astype(np.float32)
+    out = np.zeros((300, 65), np.float32)
+    Native(program(f, x[::-1, ::-1], out[:, 1:]))(x[::-1, ::-1], out[:, 1:])
+    assert np.array_equal(out[:, 1:], (x * x.sum(-1, keepdims=True))[::-1, ::-1]) and not out[:, 0].any()
+
+
+def test_rows_on_any_threads_and_the_report():
+    x = np.random.default_rng(0).normal(size=(host().caches.last // 8 // 256 + 3, 256)).astype(np.float32)
+    results = set()
+    for threads in (1, 2, 3, 4):
+        compiled = bl.compile(standardised, options={"num_threads": threads})
+        results.add(compiled(x).tobytes())
+        assert "stores out0 past the caches" in compiled.report().kernels[0].reason
+    assert len(results) == 1
