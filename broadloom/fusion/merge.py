@@ -25,7 +25,7 @@ from broadloom.fusion.handlers import (
     may_raise,
     replay,
 )
-from broadloom.fusion.ir import Accumulated, Body, Kernel, Loop, Reduce, Running, Stage
+from broadloom.fusion.ir import Accumulated, Body, Indirect, Kernel, Loop, Reduce, Running, Stage
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, product, substitute
@@ -217,10 +217,22 @@ def _apart(a: Kernel, b: Kernel) -> NoFuse | None:
     if any(x.mode != "load" or y.mode != "load" for x, y in pairs):
         return None
     variables = [loop.variable for loop in a.outer]
-    if not pairs or any(_same_way(x.index, y.index, variables) for x, y in pairs):
-        return None
-    shared = ", ".join(sorted({x.buffer for x, _ in pairs}))
-    return NoFuse(f"they go through {shared} along different axes")
+    if pairs and not any(_same_way(x.index, y.index, variables) for x, y in pairs):
+        return NoFuse(f"they go through {', '.join(sorted({x.buffer for x, _ in pairs}))} along different axes")
+    return NoFuse("one goes along rows, the other down columns") if _lean(a) * _lean(b) < 0 else None
+
+
+def _lean(kernel: Kernel) -> int:
+    """Above 0 where the stages' loops go down columns of what they store, or load, and below where along rows."""
+    if not kernel.outer:
+        return 0
+    lean = 0
+    for stage in (s for s in kernel.stages if s.loops):
+        found = accesses(stage.body)
+        for x in [x for x in found if x.mode != "load"] or found:
+            lean += stride(x.index, kernel.outer[-1].variable) == 1
+            lean -= stride(x.index, stage.loops[-1].variable) == 1
+    return lean
 
 
 def _same_way(x: Size, y: Size, variables: Sequence[Symbol]) -> bool:
@@ -245,7 +257,7 @@ def _combined(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel:
     stages = list(a.stages)
     looking = {x.name for x in (*a.accumulators, *b.accumulators) if x.kind in ("argmax", "argmin", "any", "all")}
     for stage in b.stages:
-        place = _place(stages, stage, dtypes, partial(_searches, looking=looking, outer=a.outer))
+        place = _place(stages, stage, dtypes, partial(_hinder, looking=looking, outer=a.outer))
         if place is None:
             stages.append(stage)
         else:
@@ -267,16 +279,16 @@ def _joined(first: Stage, second: Stage) -> Stage:
 
 
 def _place(
-    stages: Sequence[Stage], stage: Stage, dtypes: Mapping[str, DType], alone: Callable[[Stage], bool]
+    stages: Sequence[Stage], stage: Stage, dtypes: Mapping[str, DType], hinder: Callable[[Stage, Stage], bool]
 ) -> int | None:
-    """The earliest stage over the same loops that `stage` may join: nothing it needs is made later, and neither of
-    them is to stay `alone`."""
+    """The earliest stage over the same loops that `stage` may join: nothing it needs is made later, and they do not
+    `hinder` each other."""
     earliest = len(stages)
     for position in range(len(stages) - 1, -1, -1):
         other = stages[position]
         if _made_accumulators(other.body) & _used_accumulators(stage.body):
             break
-        joins = other.loops == stage.loops and not (alone(other) or alone(stage))
+        joins = other.loops == stage.loops and not hinder(other, stage)
         if joins and _side_by_side(other.body, stage.body, dtypes):
             earliest = position
         if _touches(other.body, stage.body):
@@ -284,14 +296,20 @@ def _place(
     return earliest if earliest < len(stages) else None
 
 
-def _searches(stage: Stage, looking: set[str], outer: Sequence[Loop]) -> bool:
-    """Whether a stage looks for something along a row, which is quicker without others beside it: for the place of an
-    extremum block by block, for the truth of an any or all up to the first hit. Others would lose their vectors, too.
-    `looking` are the accumulators of searches. Down columns, which run side by side, it does not matter."""
-    if looking.isdisjoint(_made_accumulators(stage.body)) or not stage.loops:
+def _hinder(one: Stage, other: Stage, looking: set[str], outer: Sequence[Loop]) -> bool:
+    """Whether two stages along a row are quicker one after the other, where both could run at once. A search, whose
+    accumulators are `looking`, goes block by block to the place of an extremum, or up to the first hit of an any or
+    all. A gather has a check in it, and a fold next to either would lose its vectors. Columns run side by side, where
+    it does not matter."""
+    if not one.loops or _as_int(one.loops[-1].extent) < LONG_SEARCH:
         return False
-    columns = bool(outer) and any(stride(x.index, outer[-1].variable) == 1 for x in accesses(stage.body))
-    return not columns and _as_int(stage.loops[-1].extent) >= LONG_SEARCH
+    if outer and any(stride(x.index, outer[-1].variable) == 1 for s in (one, other) for x in accesses(s.body)):
+        return False
+    folds = [_made_accumulators(s.body) for s in (one, other)]
+    if any(not looking.isdisjoint(f) for f in folds):
+        return True
+    gathers = [any(isinstance(i, Indirect) for i in instructions_of(s.body)) for s in (one, other)]
+    return any(folds[k] and not gathers[k] and gathers[1 - k] for k in (0, 1))
 
 
 def _made_accumulators(body: Body) -> set[str]:

@@ -90,6 +90,20 @@ def test_searches_have_a_loop_of_their_own(dynamic):
     assert stages(lambda x: (x.argmax(1), x.sum(1)), short) == [2]
 
 
+def test_a_gather_takes_no_vectors_from_a_fold(rng):
+    x, places = rng.standard_normal((90, 300)).astype(np.float32), rng.integers(0, 300, 300)
+
+    def f(x, places):
+        return x.max(1), np.take(x, places, 1), x[:, places]
+
+    one, other = kernels(program(f, x, places))  # NumPy stores the last in columns
+    assert len([s for s in one.stages if s.loops]) == 2 and len(other.outer) == 2
+    for got, want in zip(bl.compile(f, fullgraph=True)(x, places), f(x, places), strict=True):
+        np.testing.assert_array_equal(got, want)
+    with pytest.raises(IndexError):
+        bl.compile(f, fullgraph=True)(x, places + 300)
+
+
 def test_what_stands_beside_a_search_stays_exact():
     x = np.full(3_000_000, 0.1, np.float32)
     _, _, got = bl.compile(lambda x: (x.min(), x.argmax(), x.sum()))(x)
