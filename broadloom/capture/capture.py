@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from broadloom.capture.binding import BindingError, frame_of, plain_function
 from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.calls import call
-from broadloom.capture.context import ArrayInput, Context, Policy
+from broadloom.capture.context import ArrayInput, Context, Policy, Specialised
 from broadloom.capture.evaluator import run_function
 from broadloom.capture.guards import DisjointGuard, Guard, ShapeGuard, overlaps_itself
 from broadloom.capture.inputs import array_guard, stride_guards
@@ -90,13 +91,17 @@ def capture(
                 where,
             )
         ) from error
-    c = Context(_graph_name(function.__name__), policy or Policy(), function.__globals__, call, run_function)
-    c.at(code, code.co_firstlineno)
-    try:
-        return _captured(c, function, frame)
-    except CaptureBreak as stopped:
-        stopped.guards = _guards_so_far(c)
-        raise
+    policy = policy or Policy()
+    while True:
+        c = Context(_graph_name(function.__name__), policy, function.__globals__, call, run_function)
+        c.at(code, code.co_firstlineno)
+        try:
+            return _captured(c, function, frame)
+        except Specialised as found:  # each time further sizes, and there are no more than the arrays have
+            policy = replace(policy, constant=policy.constant | found.sources)
+        except CaptureBreak as stopped:
+            stopped.guards = _guards_so_far(c)
+            raise
 
 
 def _captured(c: Context, function: FunctionType, frame: Frame) -> Captured:

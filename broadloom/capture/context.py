@@ -44,6 +44,15 @@ from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbol
 from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.level import Level
 
+
+class Specialised(Exception):
+    """The call has to be captured again, with the ints at `sources` as constants."""
+
+    def __init__(self, sources: frozenset[Source]) -> None:
+        super().__init__()
+        self.sources = sources
+
+
 Call = Callable[["Context", Any, list[Any], dict[str, Any]], Any]
 MAX_STEPS = 1_000_000
 MAX_INPUTS = 1000
@@ -58,14 +67,17 @@ class Policy:
     """Which sizes and Python ints become symbolic.
 
     `dynamic`: True all of them, False none, None those that `seen` shows to vary. `seen` holds, for each source of
-    a size or int, the values of earlier captures.
+    a size or int, the values of earlier captures. `constant`: those that stay constants in any case.
     """
 
     dynamic: bool | None = None
     seen: Mapping[Source, frozenset[int]] = field(default_factory=dict)
+    constant: frozenset[Source] = frozenset()
 
     def varies(self, source: Source, value: int) -> bool:
         """Whether the int at `source` shall be symbolic, now that it is `value`."""
+        if source in self.constant:
+            return False
         if self.dynamic is not None:
             return self.dynamic
         return bool(self.seen.get(source, frozenset()) - {value})
@@ -302,6 +314,10 @@ class Context:
         for symbol in sorted(free_symbols(size), key=lambda s: s.name):
             self.decide(eq(symbol, self.env.hint(symbol)))
         return value
+
+    def specialise(self, symbols: frozenset[Symbol]) -> NoReturn:
+        """Stop, to begin again with these sizes as constants."""
+        raise Specialised(frozenset(self.symbols[s] for s in symbols))
 
     def constant_scalar(self, handle: ArrayHandle) -> np.generic | None:
         """The value of a NumPy scalar that was an argument, or was computed from such alone, which are thereby

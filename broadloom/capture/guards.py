@@ -28,7 +28,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Relation, Size, Symbol, evaluate
 
 Layout = Literal["c", "f", "strided"]
-AxisKind = Literal["unit", "zero", "any"]  # of a strided array: step of one element, step zero, anything
+AxisKind = Literal["unit", "zero", "any"]  # of a strided array: step of one element, step zero, anything else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,15 @@ def axis_kinds(x: np.ndarray[Any, Any]) -> tuple[AxisKind, ...]:
 
 
 def admits(x: np.ndarray[Any, Any], axes: tuple[AxisKind, ...]) -> bool:
-    """Whether the strides of `x` are of the kinds `axes`, and strides in "any" axes are whole elements.
+    """Whether the strides of `x` are of the kinds `axes`, and strides in "any" axes are whole elements and not zero: an
+    axis that is not moved along is not compared with others for the order of a result.
 
     A size-1 axis is never stepped over, so its stride fits every kind.
     """
     for kind, n, s in zip(axes, x.shape, x.strides, strict=True):
         if n < 2:
             continue
-        if (kind == "unit" and s != x.itemsize) or (kind == "zero" and s != 0) or s % x.itemsize:
+        if (kind == "unit" and s != x.itemsize) or (kind == "zero") != (s == 0) or s % x.itemsize:
             return False
     return True
 

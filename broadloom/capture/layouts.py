@@ -11,18 +11,19 @@ change the answer, sizes are guarded: first as "is one" or "is not one", then, i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from broadloom.capture.guards import layout_of
+from broadloom.capture.memory_orders import Asked, settle_orders
 from broadloom.capture.recipe import apply_view
 from broadloom.capture.symbolic_strides import always_contiguous, walk
 from broadloom.dtypes import DType
 from broadloom.errors import ShapeError
 from broadloom.graph.builder import Builder
 from broadloom.graph.storage import ArrayHandle, Recorder, Storage, WeakScalar
-from broadloom.graph.strides import ORDINARY, dense_strides
+from broadloom.graph.strides import ORDINARY, Operand, dense_strides
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, evaluate, free_symbols
 
@@ -42,6 +43,8 @@ class Arguments(Protocol):
     def guard_strides(self, number: int) -> None: ...
 
     def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None: ...
+
+    def specialise(self, symbols: frozenset[Symbol]) -> NoReturn: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +70,7 @@ class GuardingRecorder(Recorder):
         self._arguments = arguments
         self._inside: list[GuardingRecorder] = []
         self._decisions: list[Decision] = []
+        self._asked: list[Asked] = []
         self._writes = 0
 
     def over(self, builder: Builder) -> Recorder:
@@ -146,8 +150,14 @@ class GuardingRecorder(Recorder):
             x = apply_view(x, view.op, {k: _concrete(v, values) for k, v in view.attrs})
         return x
 
+    def arranged_by(self, handle: ArrayHandle, question: Callable[[Operand], Any], answer: Any) -> None:
+        self._asked.append(Asked(handle, question, answer))
+
     def settle(self, results: Sequence[ArrayHandle]) -> None:
         """Guard the answers on which something depends, now that all writes and results are known."""
+        constants = settle_orders(self._arguments.env, results, self._asked, self.location)
+        if constants:
+            self._arguments.specialise(constants)
         shown = [h.storage for h in results if not h.numpy_scalar]
         for decision in self._decisions:
             if self._matters(decision, shown):

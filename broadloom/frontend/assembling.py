@@ -16,7 +16,7 @@ from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, known_dtype, promote
-from broadloom.frontend.shaping import array_of, is_fortran, np_atleast_1d, np_atleast_2d, np_atleast_3d, reshaped
+from broadloom.frontend.shaping import array_of, np_atleast_1d, np_atleast_2d, np_atleast_3d, reshaped
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -319,7 +319,7 @@ def np_delete(r: Recorder, arr: object, obj: object, axis: object = None) -> Arr
     if not isinstance(obj, (int, np.integer, slice)) and np.size(np.asarray(obj)) != 1:
         # NumPy indexes by a mask here, and lays the result out as advanced indexing does.
         return getitem(r, x, (*(slice(None),) * (where % x.ndim), kept))
-    return r.copy(take(r, x, constant(r, kept), where), "F" if is_fortran(x) else "C")
+    return r.copy(take(r, x, constant(r, kept), where), "A", like=x)
 
 
 def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: object = None) -> ArrayHandle:
@@ -336,7 +336,7 @@ def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: objec
     piece = shapes.expand(r, v, tuple(shape))
     before, after = shapes.cut(r, x, where, 0, at), shapes.cut(r, x, where, at, sub(n, at))
     joined = call(r, "concat", before, piece, after, axis=where)
-    return r.copy(joined, "F" if is_fortran(x) else "C")
+    return r.copy(joined, "A", like=x)
 
 
 def _static_axis(r: Recorder, arr: object, obj: object, axis: object, what: str) -> tuple[ArrayHandle, int, int]:

@@ -49,7 +49,7 @@ def imag(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     """`x.imag`: a view of a complex array, read-only zeros for a real one."""
     if x.dtype.kind == "c":
         return r.as_scalar(call(r, "imag", x)) if x.numpy_scalar else _part(r, x, 1)
-    zeros = r.copy(call(r, "imag", x), "F" if is_fortran(x) else "C")
+    zeros = r.copy(call(r, "imag", x), "A", like=x)
     if x.numpy_scalar:
         return r.as_scalar(zeros)
     zeros.writeable = False
@@ -115,7 +115,7 @@ def method_astype(
 def converted(r: Recorder, x: ArrayHandle, d: dtypes.DType, order: Order, copy: bool) -> ArrayHandle:
     """`x` with dtype and memory order as asked; `x` itself if nothing has to change and no copy is wanted."""
     if order == "A":
-        order = "F" if is_fortran(x) else "C"
+        order = "F" if is_fortran(r, x) else "C"
     laid_out = order == "K" or r.contiguous(x, fortran=order == "F")
     if d is x.dtype:
         return x if laid_out and not copy else r.copy(x, order)

@@ -29,7 +29,7 @@ from broadloom.frontend.operands import (
     result_dtype,
 )
 from broadloom.frontend.reductions import np_any
-from broadloom.frontend.shaping import array_of, np_diagonal, order_of, permuted
+from broadloom.frontend.shaping import array_of, is_fortran, np_diagonal, order_of, permuted
 from broadloom.frontend.ufuncs import apply
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.order import copy_order
@@ -92,9 +92,10 @@ def full_like(r: Recorder, a: object, value: object, dtype: object, order: objec
     kind = order_of(order)
     if shape is not None:
         new = shapes.as_shape(shape)
-        fortran = kind == "F" or (kind in "AK" and x.is_f_contiguous and not x.is_c_contiguous)
+        fortran = kind == "F" or (kind in "AK" and is_fortran(r, x))
         if kind == "K" and len(new) == x.ndim and not x.is_c_contiguous and not x.is_f_contiguous:
             outer_first = copy_order(x.operand)
+            r.arranged_by(x, copy_order, outer_first)
             inverse = [outer_first.index(i) for i in range(x.ndim)]
             return permuted(r, filled(r, tuple(new[i] for i in outer_first), value, d), inverse)
         return filled(r, new, value, d, "F" if fortran else "C")

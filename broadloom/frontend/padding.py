@@ -15,7 +15,7 @@ import numpy as np
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import call, cast, is_symbolic, lift, operand
 from broadloom.frontend.reductions import np_max, np_mean, np_min
-from broadloom.frontend.shaping import array_of, is_fortran
+from broadloom.frontend.shaping import array_of
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.ops.movement import EXTENSIONS
@@ -54,7 +54,7 @@ def np_pad(r: Recorder, array: object, pad_width: object, mode: object = "consta
         if before != 0 or after != 0:
             _refuse_empty(r, x.shape[axis], axis)
             result = _pad_with_statistics(r, result, axis - x.ndim, str(mode), before, after, stat[axis])
-    return r.copy(result, "F" if is_fortran(x) else "C")
+    return r.copy(result, "A", like=x)
 
 
 def _pairs(value: object, ndim: int) -> list[Pair]:
@@ -98,7 +98,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
             shape[axis] = width
             parts.append(shapes.expand(r, lift(r, operand(r, value), x.dtype), tuple(shape)))
         result = call(r, "concat", parts[0], result, parts[1], axis=axis - x.ndim)
-    return r.copy(result, "F" if is_fortran(x) else "C")
+    return r.copy(result, "A", like=x)
 
 
 def _refuse_empty(r: Recorder, n: Size, axis: int) -> None:
@@ -122,7 +122,7 @@ def _extended(r: Recorder, x: ArrayHandle, mode: str, widths: list[Pair]) -> Arr
     for how in dict.fromkeys(m for m, width in zip(modes, widths, strict=True) if m and width != (0, 0)):
         before, after = zip(*(w if m == how else (0, 0) for w, m in zip(widths, modes, strict=True)), strict=True)
         result = call(r, "extend", result, before=before, after=after, mode=how)
-    return r.copy(result, "F" if is_fortran(x) else "C")
+    return r.copy(result, "A", like=x)
 
 
 def _within_period(r: Recorder, n: Size, mode: str, before: Size, after: Size) -> bool:

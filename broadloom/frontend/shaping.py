@@ -16,6 +16,7 @@ from broadloom.frontend.indexing import new_axes, same_array
 from broadloom.frontend.operands import as_array
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.strides import is_fortran as is_fortran_operand
 from broadloom.symbolic import mod, sub
 
 Order = Literal["K", "C", "F", "A"]
@@ -44,9 +45,11 @@ def order_of(order: object) -> Order:
     return found
 
 
-def is_fortran(x: ArrayHandle) -> bool:
-    """What `numpy.isfortran` says."""
-    return x.is_f_contiguous and not x.is_c_contiguous
+def is_fortran(r: Recorder, x: ArrayHandle) -> bool:
+    """What `numpy.isfortran` says, where a result is arranged by it."""
+    answer = x.is_f_contiguous and not x.is_c_contiguous
+    r.arranged_by(x, is_fortran_operand, answer)
+    return answer
 
 
 # ---- reshape, ravel, flatten -----------------------------------------------------------------------------------------
@@ -91,7 +94,7 @@ def np_ravel(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
     if kind == "A" or kind == "K":
         if kind == "K" and not x.is_c_contiguous and not x.is_f_contiguous:
             raise Unsupported("ravel(order='K') of an array that is not contiguous", "use order='C'")
-        kind = "F" if is_fortran(x) else "C"
+        kind = "F" if is_fortran(r, x) else "C"
     if kind == "F":
         x = np_transpose(r, x)
     flat = (shapes.count(x.shape),)
@@ -105,7 +108,7 @@ def np_flatten(r: Recorder, a: object, order: object = "C") -> ArrayHandle:
     if kind in "AK":
         if kind == "K" and not x.is_c_contiguous and not x.is_f_contiguous:
             raise Unsupported("flatten(order='K') of an array that is not contiguous", "use order='C'")
-        kind = "F" if is_fortran(x) else "C"
+        kind = "F" if is_fortran(r, x) else "C"
     x = np_transpose(r, x) if kind == "F" else x
     return _flat_copy(r, x, (shapes.count(x.shape),))
 

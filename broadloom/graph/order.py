@@ -22,6 +22,7 @@ from broadloom.graph.strides import (
     dense_strides,
     input_strides,
     is_contiguous,
+    is_fortran,
     representatives,
     view_strides,
 )
@@ -89,6 +90,14 @@ def copy_order(operand: Operand) -> Order:
     return tuple(sorted(range(ndim), key=lambda axis: (-abs(operand.strides[axis]), axis)))
 
 
+def ordered_copy(operand: Operand, order: str) -> Order:
+    """The order of a copy with `order=` C, F, A or K."""
+    if order == "K":
+        return copy_order(operand)
+    c = c_order(len(operand.shape))
+    return tuple(reversed(c)) if order == "F" or (order == "A" and is_fortran(operand)) else c
+
+
 # ---- fresh results --------------------------------------------------------------------------------------------------
 
 
@@ -125,10 +134,7 @@ def _reduction(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tup
 
 
 def _pad(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
-    x = operands[0]
-    fortran = is_contiguous(x.shape, x.strides, x.itemsize, fortran=True)
-    plain_c = is_contiguous(x.shape, x.strides, x.itemsize)
-    return tuple(reversed(range(len(shape)))) if fortran and not plain_c else c_order(len(shape))
+    return ordered_copy(operands[0], "A")
 
 
 def _tile(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
@@ -259,6 +265,18 @@ def _result_layout(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand]
     else:
         order = c_order(len(shape))
     return Layout(order, dense_strides(shape, order, width))
+
+
+def always_c(op: Op, attrs: Mapping[str, Any], ranks: Sequence[int]) -> bool:
+    """Whether the results lie in C order whatever the strides of the operands, of these ranks, are."""
+    if op.name in VIEW_RULES or op.name in ORDER_RULES:
+        return ORDER_RULES.get(op.name) is _c
+    if op.has(Trait.TRANSFORM) or op.has(Trait.POINTWISE) or op.has(Trait.SCAN) or op.has(Trait.REDUCTION):
+        return False
+    if op.has(Trait.CONTRACTION) or op.has(Trait.LINALG):
+        cores = op.signature(attrs).core_ranks(len(ranks))
+        return max((n - k for n, k in zip(ranks, cores, strict=True)), default=0) < 2
+    return True
 
 
 def _generalised(op: Op, attrs: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Order:

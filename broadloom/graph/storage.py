@@ -30,6 +30,16 @@ from broadloom.graph.builder import Builder, GraphBuilder, canonical_attributes
 from broadloom.graph.inverses import INVERSES, keeps_writeable
 from broadloom.graph.ir import Graph, Order, Output, TensorType, ValueId, Write
 from broadloom.graph.order import Layout
+from broadloom.graph.origins import (
+    Origin,
+    constant_origin,
+    copy_origin,
+    input_origin,
+    loop_origin,
+    op_origin,
+    plain_origin,
+    promoted_origin,
+)
 from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
@@ -65,6 +75,7 @@ class Storage:
     type: TensorType
     value: ValueId
     layout: Layout
+    origin: Origin  # of the layout
     input: int | None = None
     free: bool = False
     pinned: bool = False
@@ -270,7 +281,7 @@ class Recorder:
         of the array at hand. Where a step depends on them, `pinned` names the input afterwards.
         """
         value = self._graph.input(name, type, strides, order, aligned=aligned)
-        handle = self._input_handle(value, writeable)
+        handle = self._input_handle(value, writeable, strided=strides is not None)
         handle.storage.env = self._env
         handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
         handle.sample = sample if handle.storage.free else None
@@ -300,7 +311,7 @@ class Recorder:
         a write to it is refused by that name."""
         type = self.builder.type_of(value)
         layout = orders.dense_layout(representatives(type.shape), tuple(range(type.ndim)), type.dtype.itemsize)
-        handle = self._fresh(value, layout)
+        handle = self._fresh(value, layout, plain_origin(type))
         handle.storage.captured, handle.writeable = captured, writeable
         return handle
 
@@ -309,13 +320,14 @@ class Recorder:
         array = np.asarray(value)
         width = array.dtype.itemsize
         order = orders.copy_order(Operand(array.shape, array.strides, width))
-        handle = self._fresh(self.builder.constant(array), orders.dense_layout(array.shape, order, width))
+        layout = orders.dense_layout(array.shape, order, width)
+        handle = self._fresh(self.builder.constant(array), layout, constant_origin(layout))
         handle.numpy_scalar = isinstance(value, np.generic)
         return handle
 
     def size(self, size: Size) -> ArrayHandle:
         """A symbolic integer as a 0-d int64 value."""
-        return self._fresh(self.builder.call("from_size", size=size), SCALAR)
+        return self._fresh(self.builder.call("from_size", size=size), SCALAR, constant_origin(SCALAR))
 
     def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None:
         """Whether the whole part of a Python number lies within bounds, wherever the recording holds; None: unknown."""
@@ -330,7 +342,10 @@ class Recorder:
         types = [self.builder.type_of(v) for v in results]
         complete = dict(canonical_attributes(OPS[name], attrs))
         layouts = orders.result_layouts(OPS[name], complete, [self._operand(h) for h in handles], types)
-        fresh = tuple(self._fresh(v, layout) for v, layout in zip(results, layouts, strict=True))
+        fresh = tuple(
+            self._fresh(v, layout, op_origin(OPS[name], complete, handles, types, k))
+            for k, (v, layout) in enumerate(zip(results, layouts, strict=True))
+        )
         return fresh[0] if len(fresh) == 1 else fresh
 
     def _operand(self, handle: ArrayHandle) -> Operand:
@@ -349,7 +364,8 @@ class Recorder:
             return handle
         value = self.builder.call("cast", self.read(handle), dtype=dtype)
         strides = tuple(s // handle.dtype.itemsize * dtype.itemsize for s in handle.strides)
-        return self._fresh(value, orders.virtual_layout(representatives(handle.shape), strides, dtype.itemsize))
+        layout = orders.virtual_layout(representatives(handle.shape), strides, dtype.itemsize)
+        return self._fresh(value, layout, promoted_origin(handle, dtype))
 
     def view(self, name: str, handle: ArrayHandle, **attrs: Any) -> ArrayHandle:
         """A view of `handle`: shares its storage."""
@@ -393,19 +409,25 @@ class Recorder:
         """Whether `numpy.reshape` gives a view: here at representative sizes; a recorder with guards knows better."""
         return handle.reshape_is_view(shape)
 
+    def arranged_by(self, handle: ArrayHandle, question: Callable[[Operand], Any], answer: Any) -> None:
+        """Notes that the program arranges a result by the answer to a question about an array's shape and strides."""
+
     def contiguous(self, handle: ArrayHandle, *, fortran: bool = False) -> bool:
         """NumPy's contiguity flag, where a program depends on it; as `reshapes_as_view`."""
         return handle.is_f_contiguous if fortran else handle.is_c_contiguous
 
-    def copy(self, handle: ArrayHandle, order: Literal["K", "C", "F", "A"] = "K") -> ArrayHandle:
-        """A fresh array of the handle's current value."""
-        ndim = handle.ndim
-        fortran = order == "F" or (order == "A" and handle.is_f_contiguous and not handle.is_c_contiguous)
-        axes = tuple(reversed(range(ndim))) if fortran else tuple(range(ndim))
-        if order == "K":
-            axes = orders.copy_order(handle.operand)
+    def copy(
+        self, handle: ArrayHandle, order: Literal["K", "C", "F", "A"] = "K", *, like: ArrayHandle | None = None
+    ) -> ArrayHandle:
+        """A fresh array of the handle's current value; for "A", in Fortran order where `like`, or the handle itself,
+        has that and not C order."""
+        like = handle if like is None else like
+        origin = copy_origin(handle, order, like)
+        if order == "A":  # may depend on free strides
+            order = "F" if like.is_f_contiguous and not like.is_c_contiguous else "C"
+        axes = orders.ordered_copy(handle.operand, order)
         layout = orders.dense_layout(representatives(handle.shape), axes, handle.dtype.itemsize)
-        return self._fresh(self.read(handle), layout)
+        return self._fresh(self.read(handle), layout, origin)
 
     def arrange(self, handle: ArrayHandle, operands: Sequence[ArrayHandle], summed: Sequence[Size] = ()) -> ArrayHandle:
         """A fresh array of the handle's value, in the order in which one loop over `operands` would store it: for a
@@ -414,17 +436,17 @@ class Recorder:
         order = orders.iterator_order(shape, [self._operand(o) for o in operands])
         kept = tuple(axis for axis in order if axis < handle.ndim)
         layout = orders.dense_layout(shape[: handle.ndim], kept, handle.dtype.itemsize)
-        return self._fresh(self.read(handle), layout)
+        return self._fresh(self.read(handle), layout, loop_origin(handle.type, operands, summed))
 
     def key_to_draw(self, word: ArrayHandle) -> ArrayHandle:
         """The key, as one word, that random numbers are drawn with where the program has this one."""
-        return self._fresh(self.builder.key_to_draw(self.read(word)), word.storage.layout)
+        return self._fresh(self.builder.key_to_draw(self.read(word)), word.storage.layout, word.storage.origin)
 
     def as_scalar(self, handle: ArrayHandle) -> ArrayHandle:
         """The current value of a 0-d handle as a NumPy scalar: no later write is seen through it."""
         if handle.ndim:
             raise ShapeError("only a 0-d array becomes a scalar", got=f"{handle.ndim} axes")
-        scalar = self._fresh(self.read(handle), SCALAR)
+        scalar = self._fresh(self.read(handle), SCALAR, constant_origin(SCALAR))
         scalar.numpy_scalar, scalar.writeable = True, False
         return scalar
 
@@ -513,17 +535,20 @@ class Recorder:
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
-    def _input_handle(self, value: ValueId, writeable: bool, scalar: bool = False) -> ArrayHandle:
+    def _input_handle(
+        self, value: ValueId, writeable: bool, scalar: bool = False, strided: bool = False
+    ) -> ArrayHandle:
         declared = self._graph.input_of(value)
         strides = geometry.input_strides(declared)
-        storage = Storage(declared.type, value, Layout(declared.order, strides), len(self._inputs), owner=self)
+        layout, origin = Layout(declared.order, strides), input_origin(declared, strided=strided)
+        storage = Storage(declared.type, value, layout, origin, len(self._inputs), owner=self)
         self._inputs.append(storage)
         self._initial.append(value)
         return ArrayHandle(storage, (), declared.type, strides, scalar, writeable)
 
-    def _fresh(self, value: ValueId, layout: Layout) -> ArrayHandle:
+    def _fresh(self, value: ValueId, layout: Layout, origin: Origin) -> ArrayHandle:
         type = self.builder.type_of(value)
-        return ArrayHandle(Storage(type, value, layout, owner=self), (), type, layout.strides)
+        return ArrayHandle(Storage(type, value, layout, origin, owner=self), (), type, layout.strides)
 
     def _seen(self, base: ValueId, call: ViewCall) -> ValueId:
         return self.builder.call_tuple(call.op, base, *call.indices, **call.attributes)[0]

@@ -43,10 +43,10 @@ class Operand:
     itemsize: int
 
 
-def input_strides(declared: Input) -> Strides:
+def input_strides(declared: Input, shape: Sequence[int] | None = None) -> Strides:
     """Representative byte strides of an input: constants as they are, symbols as `order` implies, with gaps, since an
-    array of free strides is contiguous in no order."""
-    shape = representatives(declared.type.shape)
+    array of free strides is contiguous in no order. `shape`: of these sizes instead of representative ones."""
+    shape = representatives(declared.type.shape) if shape is None else shape
     strides = [0] * len(shape)
     extent = 1
     for axis in reversed(declared.order):
@@ -92,6 +92,13 @@ def is_contiguous(shape: Sequence[int], strides: Strides, itemsize: int, *, fort
                 return False
             step *= shape[axis]
     return True
+
+
+def is_fortran(x: Operand) -> bool:
+    """What `numpy.isfortran` says."""
+    return is_contiguous(x.shape, x.strides, x.itemsize, fortran=True) and not is_contiguous(
+        x.shape, x.strides, x.itemsize
+    )
 
 
 # ---- views ----------------------------------------------------------------------------------------------------------

@@ -142,6 +142,7 @@ def test_strided_arrays_agree_in_kinds_and_order() -> None:
     assert guard.check(frame(x=np.zeros((9, 6, 7))[:2, :, 2:5]))
     assert not guard.check(frame(x=np.zeros((2, 6, 6))[:, :, ::2]))  # last axis not unit
     assert not guard.check(frame(x=np.zeros((6, 2, 4)).transpose(1, 0, 2)[:, :, :3]))  # other order
+    assert not guard.check(frame(x=np.lib.stride_tricks.as_strided(base, x.shape, (48, 0, 8))))  # does not move
     spread = np.broadcast_to(np.zeros(6), (4, 6))
     assert axis_kinds(spread) == ("zero", "unit")
     assert overlaps_itself(spread) and not overlaps_itself(base[:, ::-1, 1:])

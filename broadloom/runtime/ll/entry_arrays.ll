@@ -142,9 +142,8 @@ kind:
   %unit = icmp eq i64 %s, %itemsize
   %zero = icmp eq i64 %s, 0
   %nounit = xor i1 %wantunit, true
-  %nozero = xor i1 %wantzero, true
   %u = or i1 %nounit, %unit
-  %z = or i1 %nozero, %zero
+  %z = icmp eq i1 %wantzero, %zero
   %uz = and i1 %u, %z
   %ok = and i1 %uz, %whole
   br i1 %ok, label %next, label %no
