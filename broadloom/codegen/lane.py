@@ -11,9 +11,10 @@ product and a sum where it has not: what needs the exact product asks `has_fma`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from broadloom.codegen import llvm
-from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val
+from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val
 from broadloom.codegen.types import width
 
 Number = int | float
@@ -285,3 +286,37 @@ def poly(x: Lane, coefficients: tuple[float, ...]) -> Lane:
     for c in reversed(coefficients[:-1]):
         result = result.fma(x, c)
     return result
+
+
+# ---- functions ----------------------------------------------------------------------------------------------------
+
+Body = Callable[[list[Lane]], Sequence[Lane]]
+
+
+def function(
+    module: ModuleBuilder, stem: str, operands: Sequence[str], results: Sequence[str], lanes: int, body: Body
+) -> Function:
+    """What `body` does, as an inlined function of the module for so many lanes of these elements, one result or two.
+    The module learns how to define it for other lanes, and may call it instead (see `codegen.outline`)."""
+    types = [llvm.vector(t, lanes) for t in results]
+    name = f"bl.{stem}.{llvm.mangle(types[0])}"
+    params = [Param(llvm.vector(t, lanes), f"x{k}") for k, t in enumerate(operands)]
+
+    def build(b: FunctionBuilder) -> None:
+        made = [x.v for x in body([Lane(b, p) for p in b.params])]
+        b.ret(made[0] if len(made) == 1 else b.struct(*made))
+
+    def form(lanes: int) -> Function:
+        return function(module, stem, operands, results, lanes, body)
+
+    result = types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
+    return module.helper(name, result, params, build, form=form)
+
+
+def call(stem: str, args: Sequence[Lane], results: Sequence[str], body: Body) -> list[Lane]:
+    """What `body` does with these lanes, by a call of the `function` of that name."""
+    b, lanes = args[0].b, llvm.lanes_of(args[0].type)
+    made = b.call(function(b.module, stem, [x.element for x in args], results, lanes, body), *(x.v for x in args))
+    if len(results) == 1:
+        return [Lane(b, made)]
+    return [Lane(b, b.extract_value(made, k, llvm.vector(t, lanes))) for k, t in enumerate(results)]

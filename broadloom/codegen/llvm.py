@@ -30,6 +30,7 @@ from broadloom.codegen.values import (
     is_constant,
     lanes_of,
     like,
+    literal_text,
     split,
     vector,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "is_constant",
     "lanes_of",
     "like",
+    "literal_text",
     "mangle",
     "vector",
 ]
@@ -171,6 +173,11 @@ class FunctionBuilder:
         self._allocas: list[str] = []
         self.current = self.entry
         self._lines = self.entry.lines
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions with a value it has so far."""
+        return self._count
 
     def set_attributes(self, attributes: str) -> None:
         """Gives the function these attributes instead of its own."""
@@ -435,6 +442,14 @@ class FunctionBuilder:
         check(x.type[0] == "{", "extractvalue", x)
         return self.value(type_, f"extractvalue {x}, {index}")
 
+    def struct(self, *members: Val) -> Val:
+        """A struct value of these."""
+        type_ = f"{{ {', '.join(m.type for m in members)} }}"
+        made = Val(type_, "poison")
+        for k, member in enumerate(members):
+            made = self.value(type_, f"insertvalue {made}, {member}, {k}")
+        return made
+
     # -- memory --
 
     def alloca(self, type_: str, count: int = 1, align: int = 0) -> Val:
@@ -619,6 +634,8 @@ class ModuleBuilder:
         self._metadata: list[str] = []
         self._nodes: dict[str, str] = {}
         self._marks: list[str] = []
+        self.forms: dict[str, Callable[[int], Function]] = {}  # by function of lanes, what defines it for more lanes
+        self.stems: dict[object, str] = {}  # the names of what ops do, without their lanes; "" where that is short
         self.plain = False  # whether it has loops that LLVM's vectoriser is to make vectors of
         self.sums = False  # whether it adds up in these, in an order that the vectoriser chooses
 
@@ -648,11 +665,16 @@ class ModuleBuilder:
         params: Sequence[Param],
         build: Callable[[FunctionBuilder], None],
         attributes: str = "alwaysinline nounwind",
+        *,
+        form: Callable[[int], Function] | None = None,
     ) -> Function:
-        """The function `name`, built by `build` at its first use: internal and inlined everywhere."""
+        """The function `name`, built by `build` at its first use: internal and inlined everywhere. `form` defines what
+        does the same for vectors of so many lanes."""
         found = self._functions.get(name)
         if found is None:
             found = self.function(name, result, params, linkage="internal", attributes=attributes)
+            if form is not None:
+                self.forms[name] = form
             build(found)
         return found.ref
 
@@ -716,6 +738,7 @@ class ModuleBuilder:
     def discard(self, name: str) -> None:
         """Takes a function back that nothing calls yet."""
         del self._functions[name]
+        self.forms.pop(name, None)
 
     def metadata(self, text: str, *, distinct: bool = False) -> str:
         """The number (`!3`) of the metadata node `!{text}`; in a distinct node "self" stands for its own number."""

@@ -6,6 +6,7 @@ What holds: a constant's text denotes exactly the bits asked for; on a vector ty
 
 from __future__ import annotations
 
+import re
 import struct
 
 from broadloom.codegen.types import float_literal
@@ -33,6 +34,9 @@ class Val:
 _CLASSES: dict[str, tuple[str, int]] = {"ptr": ("p", 64)}
 _CLASSES |= {t: ("f", w) for t, w in (("half", 16), ("bfloat", 16), ("float", 32), ("double", 64))}
 _VECTORS: dict[str, tuple[str, int]] = {}
+
+
+_LITERAL = re.compile(r"(?:splat \(\w+ )?(-?\d+|0x\w+|true|false)\)?")
 
 
 def vector(element: str, lanes: int) -> str:
@@ -163,3 +167,13 @@ def check(ok: bool, what: str, *got: object) -> None:
 def is_constant(value: Val) -> bool:
     """Whether the value is a literal, known when the text is made."""
     return value.text[0] not in "%@"
+
+
+def literal_text(value: Val) -> str | None:
+    """How the number is spelled that a literal is, in every lane if it is a vector; None for any other value.
+
+    >>> literal_text(const_int("<4 x i32>", 7)), literal_text(Val("i32", "%x"))
+    ('7', None)
+    """
+    found = _LITERAL.fullmatch(value.text)
+    return None if found is None else found[1]

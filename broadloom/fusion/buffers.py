@@ -18,8 +18,11 @@ from broadloom.fusion.ir import (
     Compute,
     Extern,
     IndexValue,
+    Instruction,
     Kernel,
     Literalv,
+    Load,
+    Masked,
     Stage,
     Store,
 )
@@ -112,10 +115,16 @@ def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer
     """Where a workspace buffer is read for the last time at the very elements that another buffer of its shape gets
     for the first time, both become one."""
     steps = list(steps)
+    users: dict[str, list[int]] = {}  # by buffer, the steps that touch it
     for number, step in enumerate(steps):
-        if isinstance(step, Kernel):
-            for old, new in _successions(steps, number, buffers):
-                steps = [_renamed(s, old, new) for s in steps]
+        for name in effects_of(step).touched:
+            users.setdefault(name, []).append(number)
+    for number, step in enumerate(steps):
+        if isinstance(step, Kernel) and not step.local:  # else rows are read before others are stored
+            for old, new in _successions(steps[number], users, number, buffers):
+                for user in users[old]:
+                    steps[user] = _renamed(steps[user], old, new)
+                users[new] = sorted({*users.pop(old), *users[new]})
     return steps
 
 
@@ -124,17 +133,13 @@ def _buffers(stage: Stage) -> frozenset[str]:
     return facts.loaded | facts.stored
 
 
-def _successions(steps: Sequence[Kernel | Extern], number: int, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
-    kernel = steps[number]
+def _successions(
+    kernel: Kernel | Extern, users: Mapping[str, Sequence[int]], number: int, buffers: Mapping[str, Buffer]
+) -> list[tuple[str, str]]:
     assert isinstance(kernel, Kernel)
-    before, after = (
-        {name for step in part for name in effects_of(step).touched} for part in (steps[:number], steps[number + 1 :])
-    )
-    if kernel.local:
-        return []  # rows are read before others are stored
     here = effects_of(kernel).touched
-    dying = sorted(b for b in here - after if buffers[b].kind == "workspace")
-    born = sorted(b for b in here - before if buffers[b].kind in ("workspace", "output"))
+    dying = sorted(b for b in here if users[b][-1] == number and buffers[b].kind == "workspace")
+    born = sorted(b for b in here if users[b][0] == number and buffers[b].kind in ("workspace", "output"))
     found: list[tuple[str, str]] = []
     taken: set[str] = set()
     for old in dying:
@@ -195,9 +200,13 @@ def _elements(stage: Stage, buffer: str, mode: str) -> Iterator[tuple[tuple[Size
             yield extents, substitute(a.index, fixed)
 
 
-def _loads(instruction: object, buffer: str) -> bool:
-    body = Body((instruction,))  # type: ignore[arg-type]
-    return any(a.buffer == buffer and a.mode == "load" for a in accesses(body))
+def _loads(instruction: Instruction, buffer: str) -> bool:
+    match instruction:
+        case Load(name):
+            return name == buffer
+        case Masked(_, body):
+            return buffer in facts_of(body).read
+    return False
 
 
 def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:

@@ -5,7 +5,7 @@ What goes in: two kernels in program order. What comes out: `Fuse` or `NoFuse(re
 
 from __future__ import annotations
 
-from broadloom.fusion.handlers import accesses
+from broadloom.fusion.handlers import effects_of
 from broadloom.fusion.ir import Kernel, Loop
 from broadloom.fusion.merge import SMALL, NoFuse, is_pointwise, is_small
 from broadloom.records import dataclass
@@ -31,20 +31,14 @@ def worthwhile(a: Kernel, b: Kernel) -> Fuse | NoFuse:
 
 
 def _saves(a: Kernel, b: Kernel) -> Fuse | NoFuse:
-    stored = _buffers(a, stores=True)
-    loaded = _buffers(b, stores=False)
+    stored, loaded = effects_of(a).stored, effects_of(b).read
     if stored & loaded:
         reason = f"{', '.join(sorted(stored & loaded))} stays in registers or cache"
-    elif common := _buffers(a, stores=False) & loaded:
+    elif common := effects_of(a).read & loaded:
         reason = f"{', '.join(sorted(common))} is read once"
     else:
         return NoFuse("nothing is shared")
     return _serialises(a, b) or Fuse(reason)
-
-
-def _buffers(kernel: Kernel, *, stores: bool) -> set[str]:
-    found = (x for stage in kernel.stages for x in accesses(stage.body))
-    return {x.buffer for x in found if (x.mode != "load") == stores}
 
 
 def _serialises(a: Kernel, b: Kernel) -> NoFuse | None:

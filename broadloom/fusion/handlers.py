@@ -62,6 +62,7 @@ class Recording:
         self.instructions: list[Instruction] = []
         self._known: dict[Instruction, Operand] = {}
         self._loads: dict[str, list[Load]] = {}
+        self._checked: dict[tuple[Operand, Size, int, Size], Symbol] = {}
         self._names: list[int] = parent._names if parent is not None else [0]
 
     @property
@@ -119,12 +120,11 @@ class Recording:
 
     def indirect(self, value: Operand, size: Size, site: int, key: Size = 0) -> Symbol:
         # The same value checked against the same size at the same site under the same key is one check and one symbol.
-        for known in self.instructions:
-            if isinstance(known, Indirect) and known == Indirect(value, size, known.symbol, site, key):
-                return known.symbol
-        symbol = Symbol(f"t{self._names[0]}", 0, size - 1)
-        self._names[0] += 1
-        self._effect(Indirect(value, size, symbol, site, key))
+        symbol = self._checked.get((value, size, site, key))
+        if symbol is None:
+            symbol = self._checked[value, size, site, key] = Symbol(f"t{self._names[0]}", 0, size - 1)
+            self._names[0] += 1
+            self._effect(Indirect(value, size, symbol, site, key))
         return symbol
 
     def reduce(self, name: str, value: Operand, position: Operand | None = None) -> None:
@@ -249,13 +249,14 @@ class Access:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the scheduler asks of a body again and again: all instructions, those of masked bodies after the one that
-    holds them; loads and stores, in order; buffers loaded (an "add" loads too) and stored; how many `Compute`
-    instructions there are; whether one is a run-time check."""
+    holds them; loads and stores, in order; buffers loaded (an "add" loads too), stored, and loaded as such; how many
+    `Compute` instructions there are; whether one is a run-time check."""
 
     instructions: tuple[Instruction, ...]
     accesses: tuple[Access, ...]
     loaded: frozenset[str]
     stored: frozenset[str]
+    read: frozenset[str]
     ops: int
     raises: bool
 
@@ -291,7 +292,8 @@ def _facts(body: Body) -> Facts:
                 ops, raises = ops + inner.ops, raises or inner.raises
     loaded = frozenset(a.buffer for a in found if a.mode != "set")
     stored = frozenset(a.buffer for a in found if a.mode != "load")
-    return Facts(tuple(instructions), tuple(found), loaded, stored, ops, raises)
+    read = frozenset(a.buffer for a in found if a.mode == "load")
+    return Facts(tuple(instructions), tuple(found), loaded, stored, read, ops, raises)
 
 
 def instructions_of(body: Body) -> tuple[Instruction, ...]:
@@ -316,11 +318,12 @@ def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a step has to do with others: the buffers it loads (a library call, its results too) and those it stores,
-    and whether it may fail."""
+    """What a step has to do with others: the buffers it loads (a library call, its results too, and whatever is added
+    to), those it stores and those it loads as such, and whether it may fail."""
 
     loaded: frozenset[str]
     stored: frozenset[str]
+    read: frozenset[str]
     raises: bool
 
     @property
@@ -332,16 +335,27 @@ class Effects:
 def effects_of(step: Kernel | Extern) -> Effects:
     """The effects of a step, its epilogue's among them."""
     if isinstance(step, Kernel):
-        found = [facts_of(body) for body in bodies_of(step)]
-        loaded = frozenset[str]().union(*(f.loaded for f in found))
-        stored = frozenset[str]().union(*(f.stored for f in found))
-        return Effects(loaded, stored, any(f.raises for f in found))
+        known = step.facts
+        if not isinstance(known, Effects):
+            known = _kernel_effects(step)
+            object.__setattr__(step, "facts", known)
+        return known
+    read = frozenset(r.buffer for r in step.operands)
     stored = frozenset(r.buffer for r in step.results)
-    own = Effects(stored.union(r.buffer for r in step.operands), stored, step.site >= 0)
+    own = Effects(stored | read, stored, read, step.site >= 0)
     if step.epilogue is None:
         return own
     behind = effects_of(step.epilogue)
-    return Effects(own.loaded | behind.loaded, own.stored | behind.stored, own.raises)
+    return Effects(own.loaded | behind.loaded, own.stored | behind.stored, own.read | behind.read, own.raises)
+
+
+def _kernel_effects(kernel: Kernel) -> Effects:
+    found = [facts_of(body) for body in bodies_of(kernel)]
+    loaded, stored, read = (
+        frozenset[str]().union(*sets)
+        for sets in ([f.loaded for f in found], [f.stored for f in found], [f.read for f in found])
+    )
+    return Effects(loaded, stored, read, any(f.raises for f in found))
 
 
 def with_stages(kernel: Kernel, change: Callable[[Stage], Stage]) -> Kernel:

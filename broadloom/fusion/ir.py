@@ -259,7 +259,8 @@ class Ring:
 class Kernel:
     """For every point of `outer` (any order, in parallel unless `serial`): accumulators start at their identity,
     then the stages run in order, after those of the rings that the point needs. The tables are filled before. `local`
-    names the kernel's own buffers: at a point, nothing is read of them but what a ring or an earlier stage put in."""
+    names the kernel's own buffers: at a point, nothing is read of them but what a ring or an earlier stage put in.
+    `facts` keeps what `handlers.effects_of` found out, as that of a body does."""
 
     name: str
     outer: tuple[Loop, ...]
@@ -270,6 +271,7 @@ class Kernel:
     tables: tuple[Table, ...] = ()
     local: tuple[str, ...] = ()
     rings: tuple[Ring, ...] = ()
+    facts: object = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def lead(self) -> int:

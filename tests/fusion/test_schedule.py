@@ -12,7 +12,7 @@ from broadloom.fusion import handlers, window_chains
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
-from broadloom.fusion.ir import Body, Compute, Kernel, Literalv, Loop, Stage, Store
+from broadloom.fusion.ir import Body, Compute, Indirect, Kernel, Literalv, Loop, Stage, Store
 from broadloom.fusion.lower import MAX_DEPTH
 from broadloom.fusion.lowerings.table import ABSENT, LOWERINGS
 from broadloom.fusion.merge import MAX_BODY_OPS, MAX_STAGES, NoFuse
@@ -303,6 +303,15 @@ def test_the_facts_of_a_body_are_found_out_once(monkeypatch):
 
     short, long = count(10), count(20)
     assert long < 2.3 * short, (short, long)
+
+
+def test_a_check_is_found_without_looking_at_the_others(monkeypatch):
+    compared = []
+    monkeypatch.setattr(Indirect, "__eq__", lambda one, other: compared.append(1) or one is other)
+    recording = handlers.Recording()
+    first, again = ([recording.indirect(k, N, 0) for k in range(50)] for _ in range(2))
+    assert first == again and len({s.name for s in first}) == 50
+    assert not compared
 
 
 def test_loops_that_never_run_stay_apart():

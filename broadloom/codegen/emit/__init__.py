@@ -16,6 +16,7 @@ from typing import Any
 
 from broadloom.codegen.emit.casts import narrow, widen
 from broadloom.codegen.emit.cell import Cell, Row, Value
+from broadloom.codegen.emit.functions import called
 from broadloom.codegen.emit.table import EMITTERS, HALF_NATIVE, HALF_ROWS
 from broadloom.codegen.lane import Lane
 from broadloom.codegen.llvm import FunctionBuilder, Val
@@ -58,7 +59,7 @@ def emit(
     if last.kind == "f" and last.bits == 16 and op not in HALF_NATIVE:
         result = _through_float(cell, operands, row)
     else:
-        result = row[last.kind](cell, *operands)
+        result = called(cell, row[last.kind], operands)
     return (result[0].v, result[1].v) if isinstance(result, tuple) else (result.v,)
 
 
@@ -74,7 +75,7 @@ def _through_float(cell: Cell, operands: Sequence[Value], row: Row) -> Value:
         return HALF_ROWS[cell.op](cell, *operands)
     lanes = [widen(x, d) for x, d in zip(operands, cell.operands, strict=True) if isinstance(x, Lane)]
     inner = Cell(cell.op, (float32,) * len(lanes), float32 if cell.dtype.kind == "f" else cell.dtype, cell.attrs)
-    result = row["f"](inner, *lanes)
+    result = called(inner, row["f"], lanes)
     if isinstance(result, tuple):
         raise DTypeError(f"no complex dtype has parts of {cell.operands[0]}", got=cell.op)
     return narrow(result, cell.dtype) if cell.dtype.kind == "f" else result

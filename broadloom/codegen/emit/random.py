@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from broadloom.codegen import llvm
+from broadloom.codegen import lane, llvm
 from broadloom.codegen.emit.cell import Cell, Emitter, Row
 from broadloom.codegen.lane import Lane
 from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import register_type
-from broadloom.dtypes import DType
 from broadloom.ops.portable import State, Step
 from broadloom.ops.random import ENTRIES
 
@@ -88,33 +87,33 @@ def _any(truth: Lane) -> Lane:
 def _helper(module: ModuleBuilder, name: str, attrs: Mapping[str, Any], lanes: int) -> Function:
     """The function of an op for scalars (`lanes` 1) or vectors, defined in the module when first used."""
     entry = ENTRIES[name]
+    operands, stem = [register_type(d)[0] for d in entry.operands], _stem(name, attrs)
+    results = list(register_type(entry.result))
 
-    def build(b: FunctionBuilder) -> None:
-        b.ret(entry.function(LaneMaths(b), *(Lane(b, p) for p in b.params), **attrs).v)
+    def body(x: list[Lane]) -> list[Lane]:
+        return [entry.function(LaneMaths(x[0].b), *x, **attrs)]
 
-    params = [Param(_shaped(d, lanes), f"x{k}") for k, d in enumerate(entry.operands)]
-    spelled = _spelled(name, attrs, lanes)
     if not entry.looped:
-        return module.helper(spelled, _shaped(entry.result, lanes), params, build)
+        return lane.function(module, stem, operands, results, lanes, body)
     attributes, wide = _LOOPED, vector_bits(module.features) // 64
+    spelled = f"bl.{stem}.{llvm.mangle(llvm.vector(results[0], lanes))}"
     if lanes == 1 < wide:
         form = _helper(module, name, attrs, wide)
         # Kept and of small size, it is left as it is: LLVM would take away parameters that are the same in all calls,
         # or make copies for their values, of which no vector form is known.
         module.keep([form.pointer, Val("ptr", f"@{spelled}")])
-        variant = f"_ZGV_LLVM_N{wide}{'v' * len(params)}_{spelled}({form.name[1:]})"
+        variant = f"_ZGV_LLVM_N{wide}{'v' * len(operands)}_{spelled}({form.name[1:]})"
         attributes += f' optsize "vector-function-abi-variant"="{variant}"'
-    return module.helper(spelled, _shaped(entry.result, lanes), params, build, attributes)
+    params = [Param(llvm.vector(t, lanes), f"x{k}") for k, t in enumerate(operands)]
+
+    def build(b: FunctionBuilder) -> None:
+        b.ret(body([Lane(b, p) for p in b.params])[0].v)
+
+    return module.helper(spelled, llvm.vector(results[0], lanes), params, build, attributes)
 
 
-def _shaped(dtype: DType, lanes: int) -> str:
-    (element,) = register_type(dtype)
-    return element if lanes == 1 else llvm.vector(element, lanes)
-
-
-def _spelled(name: str, attrs: Mapping[str, Any], lanes: int) -> str:
-    suffix = "".join(f".{value}" for value in attrs.values()).lower()
-    return f"bl.random.{name}{suffix}.{llvm.mangle(_shaped(ENTRIES[name].result, lanes))}"
+def _stem(name: str, attrs: Mapping[str, Any]) -> str:
+    return f"random.{name}{''.join(f'.{value}' for value in attrs.values())}".lower()
 
 
 def _emitter(name: str) -> Emitter:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from broadloom.codegen import llvm
+from broadloom.codegen import lane
 from broadloom.codegen.lane import Lane
-from broadloom.codegen.llvm import FunctionBuilder, Param
 from broadloom.codegen.vmath import coefficients as c
 from broadloom.codegen.vmath import error_function, exponential, inverse, logarithm, power, trigonometric
 from broadloom.errors import CodegenError
@@ -63,16 +62,10 @@ FUNCTIONS: dict[str, Entry] = {
 
 def call(name: str, *args: Lane) -> Lane:
     """The function `name` of float or double lanes, defined in the module when first used."""
-    b, type_ = args[0].b, args[0].type
-    if llvm.element_of(type_) not in ("float", "double") or any(a.type != type_ for a in args):
+    type_, element = args[0].type, args[0].element
+    if element not in ("float", "double") or any(a.type != type_ for a in args):
         raise CodegenError(f"math function {name} on other types", got=type_, allowed="float or double, all equal")
-
-    def build(inner: FunctionBuilder) -> None:
-        inner.ret(body(name, [Lane(inner, p) for p in inner.params]).v)
-
-    params = [Param(type_, letter) for letter in "xy"[: len(args)]]
-    function = b.module.helper(f"bl.{name}.{llvm.mangle(type_)}", type_, params, build)
-    return Lane(b, b.call(function, *(a.v for a in args)))
+    return lane.call(name, args, [element], lambda lanes: [body(name, lanes)])[0]
 
 
 def body(name: str, lanes: list[Lane]) -> Lane:
