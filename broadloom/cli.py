@@ -43,6 +43,7 @@ from broadloom.runtime.cache import ObjectCache
 
 Array = np.ndarray[Any, Any]
 PACKAGES = ("broadloom", "numpy", "llvmlite", "scipy", "ml_dtypes", "bytecode")
+READABLE = (".graph", ".loops")  # a dump's fusion decisions (.txt) and module (.ll) are there to be read by people
 STAGES = ("graph", "loops", "llvm", "assembly")
 
 
@@ -147,6 +148,10 @@ def _self_test() -> Fact:
 
 
 def _opt(options: argparse.Namespace) -> int:
+    if options.file.suffix not in READABLE:
+        raise OptionsError(
+            "a stage of this kind cannot be read back", got=str(options.file), allowed="*.graph and *.loops of a dump"
+        )
     text = options.file.read_text(encoding="utf-8")
     if options.file.suffix == ".loops":
         if options.pipeline is not None or options.to == "graph":

@@ -63,7 +63,8 @@ _SPINS = 2000  # about 30 us: longer than the gap between the kernels of one cal
 
 def pool_text(target: Target) -> str:
     """The LLVM IR of the pool; it belongs into one module with `allocator.allocator_text()`, whose declarations and
-    page function it uses. It defines `bl_parallel_for(ctx, kernel, args, n, grain)` and `bl_pool_workers()`.
+    page function it uses. It defines `bl_parallel_for(ctx, kernel, args, n, grain)`, `bl_pool_chunk(n, grain, threads)`
+    and `bl_pool_workers()`.
 
     Raises `CodegenError` for an architecture whose system calls are not known.
     """

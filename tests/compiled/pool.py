@@ -28,7 +28,10 @@ KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctyp
 PARALLEL = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
-PATIENCE = 20.0  # seconds for a worker to wake up; a pool that has lost one is a failure
+ARITHMETIC = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+# Looks of a hundredth of a second for a worker to wake up: a pool that has lost one is a failure. They are counted, not
+# timed, so that a process that is stopped meanwhile, or has to share its processor with many, is not out of patience.
+PATIENCE = 2000
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Pool:
         self.threads = 1
         self._run = PARALLEL(native.runtime().address("bl_parallel_for"))
         self._given = PARALLEL(self._parallel)
+        self._chunk = ARITHMETIC(native.runtime().address("bl_pool_chunk"))
 
     @contextmanager
     def run(self, threads: int) -> Iterator[list[Job]]:
@@ -77,7 +81,7 @@ class Pool:
         )
 
     def _parallel(self, ctx: int, kernel: int, args: int, points: int, grain: int) -> int:
-        job = Job(points, _room(points, grain, self.threads))
+        job = Job(points, self._room(points, grain))
         run, changed = KERNEL(kernel), threading.Condition()
         self.jobs.append(job)
 
@@ -86,11 +90,19 @@ class Pool:
                 job.chunks.append((begin, end))
                 job.threads.add(threading.get_ident())
                 changed.notify_all()
-                changed.wait_for(lambda: len(job.threads) >= job.room, PATIENCE)
+                for _ in range(PATIENCE):
+                    if changed.wait_for(lambda: len(job.threads) >= job.room, 0.01):
+                        break
             return int(run(ctx, args, begin, end))
 
         held = KERNEL(chunk)
         return int(self._run(ctx, ctypes.cast(held, ctypes.c_void_p).value, args, points, grain))
+
+    def _room(self, points: int, grain: int) -> int:
+        """How many threads a job occupies: no more than it has chunks."""
+        if self.threads < 2 or points <= max(1, grain):
+            return 1
+        return min(self.threads, -(-points // self._chunk(points, grain, self.threads)))
 
 
 def bits(x: np.ndarray[Any, Any]) -> bytes:
@@ -102,15 +114,6 @@ def bits(x: np.ndarray[Any, Any]) -> bytes:
     if x.dtype.kind in "fc" or x.dtype == bfloat16.numpy:
         parts[np.isnan(parts)] = np.nan
     return parts.tobytes()
-
-
-def _room(points: int, grain: int, threads: int) -> int:
-    """How many threads a job occupies: the pool makes about four chunks a thread, whole multiples of the grain."""
-    grain = max(1, grain)
-    if threads < 2 or points <= grain:
-        return 1
-    size = -(-(points // (4 * threads) + 1) // grain) * grain
-    return min(threads, -(-points // size))
 
 
 @contextmanager

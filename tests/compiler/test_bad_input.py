@@ -342,6 +342,15 @@ def test_opt_says_what_is_wrong_in_one_line(tmp_path, text, arguments):
     assert done.stderr.startswith("broadloom: ") and len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["012_fusion.txt", "013_module.ll"])
+def test_opt_says_which_stages_can_be_read_back(tmp_path, name):
+    (tmp_path / name).write_text("no graph\n")
+    done = broadloom("opt", name, folder=tmp_path)
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    for words in ("cannot be read back", name, "*.graph and *.loops"):
+        assert words in done.stderr
+
+
 # ---- refusals ---------------------------------------------------------------------------------------------------
 
 

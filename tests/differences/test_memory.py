@@ -72,11 +72,16 @@ def test_reductions_of_broadcast_arrays_differ_in_memory_order_only():
     def f(x):
         return x.mean(axis=0), x.sum(axis=-1), x.var(axis=1)
 
-    x = np.broadcast_to(base, (4, 3, 2))
-    for got, want in zip(compiled(f)(x), f(x), strict=True):
-        np.testing.assert_array_equal(got, want)
-        assert got.dtype == want.dtype and sorted(got.strides)[0] == got.itemsize
-        assert got.flags.c_contiguous or got.flags.f_contiguous
+    def inside(x):
+        return f(np.broadcast_to(x, (4, 3, 2)))
+
+    for g, x in ((f, np.broadcast_to(base, (4, 3, 2))), (inside, base)):
+        pairs = list(zip(compiled(g)(x), g(x), strict=True))
+        for got, want in pairs:
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == want.dtype and sorted(got.strides)[0] == got.itemsize
+            assert got.flags.c_contiguous or got.flags.f_contiguous
+        assert [got.strides == want.strides for got, want in pairs] == [False, True, False]
 
 
 @pytest.mark.difference("Where a size that is a symbol happens to be 0,")

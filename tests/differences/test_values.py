@@ -345,6 +345,25 @@ def test_fourier_transforms_lie_within_their_bound(rng):
     assert own < error <= float(np.finfo(np.float32).eps) * (2 + np.log2(360))
 
 
+@pytest.mark.difference("Products of floats (`prod`) are reassociated as well;")
+def test_products_are_reassociated(rng):
+    g = compiled(lambda x: np.prod(x))
+    for dtype in FLOATS:
+        for n in (7, 300, 5000, 100_000):
+            x = np.exp(rng.normal(scale=0.01, size=n)).astype(dtype)
+            exact = np.prod(x.astype(np.longdouble))
+            assert abs(g(x) - exact) <= n * np.finfo(dtype).eps * abs(exact)
+            assert np.prod(x) == np.multiply.accumulate(x)[-1]  # NumPy multiplies one by one
+    x = np.full(2000, 4.0)
+    x[0] = 0
+    assert quietly(np.prod, x) == 0 and np.isnan(quietly(np.prod, x[::-1].copy()))
+    for y in (x, x[::-1].copy()):
+        assert g(y) == 0 or np.isnan(g(y))
+    x = np.repeat([0.25, 4.0], 1000)
+    assert quietly(np.prod, x) == 0 and quietly(np.prod, x[::-1].copy()) == np.inf
+    assert g(x) in (0, 1) and g(x[::-1].copy()) in (1, np.inf)
+
+
 @pytest.mark.difference("`np.fft.irfft` of an axis without elements gives zeros")
 def test_the_inverse_transform_of_nothing_is_zero():
     got = compiled(lambda x: np.fft.irfft(x, 4))(np.zeros((3, 0), complex))

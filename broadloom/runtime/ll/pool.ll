@@ -262,6 +262,20 @@ done:
   ret void
 }
 
+; The points of a chunk. About four chunks a thread even out threads of different speed; whole multiples of the grain.
+define i64 @bl_pool_chunk(i64 %n, i64 %grain, i64 %threads) {
+entry:
+  %g = call i64 @llvm.smax.i64(i64 %grain, i64 1)
+  %parts = mul i64 %threads, 4
+  %share0 = udiv i64 %n, %parts
+  %share = add i64 %share0, 1
+  %up0 = add i64 %share, %g
+  %up1 = sub i64 %up0, 1
+  %grains = udiv i64 %up1, %g
+  %size = mul i64 %grains, %g
+  ret i64 %size
+}
+
 define i32 @bl_parallel_for(ptr %ctx, ptr %kernel, ptr %args, i64 %n, i64 %grain) {
 entry:
   %threadsp = getelementptr i8, ptr %ctx, i64 24
@@ -276,14 +290,7 @@ serial:
   %code = call i32 %kernel(ptr %ctx, ptr %args, i64 0, i64 %n)
   ret i32 %code
 split:
-  ; About four chunks a thread even out threads of different speed; whole multiples of the grain.
-  %parts = mul i64 %threads, 4
-  %share0 = udiv i64 %n, %parts
-  %share = add i64 %share0, 1
-  %up0 = add i64 %share, %g
-  %up1 = sub i64 %up0, 1
-  %grains = udiv i64 %up1, %g
-  %size = mul i64 %grains, %g
+  %size = call i64 @bl_pool_chunk(i64 %n, i64 %g, i64 %threads)
   %over = add i64 %n, %size
   %over1 = sub i64 %over, 1
   %chunks = udiv i64 %over1, %size
