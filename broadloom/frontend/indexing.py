@@ -68,6 +68,7 @@ class Mask:
 
 Part = Cut | Pick | Fancy | Mask | None
 BASIC = (Cut, Pick, type(None))
+FAR = 2**62  # beyond all sizes, and far enough from the end of 64 bits to be added to one
 
 
 # ---- parsing the key -------------------------------------------------------------------------------------------------
@@ -181,6 +182,8 @@ def _bound(r: Recorder, value: object) -> Size | None:
         return None
     if isinstance(value, (ArrayHandle, WeakScalar)):
         raise Unsupported("a slice bound that depends on the data of an array", "pass the bound as an int")
+    if isinstance(value, (int, np.integer)):  # Python cuts bounds off, too, where no size reaches
+        return max(-FAR, min(int(value), FAR))
     return shapes.as_size(value, "a slice bound")
 
 

@@ -41,9 +41,12 @@ def as_size(x: object, what: str = "a size") -> Size:
     if isinstance(x, ArrayHandle):
         raise Unsupported(f"{what} depends on the data of an array", "compute it before and pass it as an int")
     try:
-        return operator.index(x)  # type: ignore[arg-type]
+        size = operator.index(x)  # type: ignore[arg-type]
     except TypeError as error:
         raise plain_numpy_raises(f"{what} must be an int, got {type(x).__name__}") from error
+    if not -(2**63) <= size < 2**63:
+        raise Unsupported(f"{what} of more than 64 bits", "take it modulo the size that it is used with")
+    return size
 
 
 def as_shape(x: object) -> Shape:

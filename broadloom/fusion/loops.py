@@ -44,11 +44,10 @@ def _stride(index: Size, variable: Symbol) -> int:
 
 
 def _sorted(kernel: Kernel) -> tuple[Loop, ...]:
-    """Outer loops by falling step of the stores, then of the loads; ties keep their order. Those of a scatter all
-    stay, as the last of equal indices wins."""
+    """Outer loops by step. Those of a scatter all stay, as the last of equal indices wins."""
     if len(kernel.outer) < 2 or kernel.serial:
         return kernel.outer
-    return _by_step(kernel.outer, [s.body for s in kernel.stages])
+    return by_step(kernel.outer, [s.body for s in kernel.stages])
 
 
 def _sorted_stage(stage: Stage) -> tuple[Loop, ...]:
@@ -56,10 +55,11 @@ def _sorted_stage(stage: Stage) -> tuple[Loop, ...]:
     ordered = stage.sequential or any(
         isinstance(i, Reduce) and i.position is not None for i in instructions_of(stage.body)
     )
-    return stage.loops if ordered else _by_step(stage.loops, [stage.body])
+    return stage.loops if ordered else by_step(stage.loops, [stage.body])
 
 
-def _by_step(loops: tuple[Loop, ...], bodies: Sequence[Body]) -> tuple[Loop, ...]:
+def by_step(loops: tuple[Loop, ...], bodies: Sequence[Body]) -> tuple[Loop, ...]:
+    """The loops by falling step through what these bodies store, then through what they load; ties keep their order."""
     found = [a for body in bodies for a in accesses(body)]
     stores = [a.index for a in found if a.mode != "load"]
     loads = [a.index for a in found if a.mode == "load"]

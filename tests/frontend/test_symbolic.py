@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.dtypes import from_numpy, int64
 from broadloom.frontend import Unsupported
 from broadloom.graph.interpret import concrete, interpret
@@ -172,3 +174,19 @@ def test_a_symbolic_int_must_fit_a_small_dtype() -> None:
     with pytest.raises(Unsupported, match="int8"):
         record_symbolic(lambda np, x, y, n, m: np.zeros(3, np.int8) + n, (6, 4))
     assert int64.bits == 64
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("far", [2**62, 2**63 - 1, -(2**63), 2**64 + 1, -(2**70)])
+def test_numbers_beyond_all_sizes(far, dynamic):
+    """Bounds of slices are cut off, as Python does; a shift that 64 bits do not hold is left to NumPy."""
+    x = np.arange(42.0).reshape(6, 7)
+    for bounds in (slice(far), slice(far, None), slice(None, far), slice(None, None, far), slice(-far, far, 2)):
+        compiled = bl.compile(lambda x, bounds=bounds: x[bounds] + 1, dynamic=dynamic, fullgraph=True)
+        for given in (x, x[:5], x[:1]):
+            np.testing.assert_array_equal(compiled(given), given[bounds] + 1)
+    rolled = bl.compile(lambda x, by: np.roll(x, by, 0), dynamic=dynamic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for given in (x, x[:5], x[:4]):
+            np.testing.assert_array_equal(rolled(given, far), np.roll(given, far, 0))

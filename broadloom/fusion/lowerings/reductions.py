@@ -13,10 +13,11 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
 from broadloom.fusion.ir import Accumulator, Buffer, Loop, ReductionKind
+from broadloom.fusion.loops import by_step
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
-from broadloom.symbolic import Size, Symbol, floordiv, product, smin
+from broadloom.symbolic import Size, Symbol, floordiv, mod, product, smax, smin
 
 CHUNK = 8192  # elements folded by one point of a split reduction: they lie in the nearest cache for a second look
 LONG = 4 * CHUNK  # elements from which on a reduction to few results is split
@@ -106,25 +107,28 @@ def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int])
 def _chunked(
     state: Lowering, node: Node, x: TensorBox, fold: DType, kind: ReductionKind, reduced: Sequence[int]
 ) -> tuple[TensorBox, list[int], list[int]]:
-    """Fold each chunk of the longest reduced axis on its own; the partial results, kept and reduced axes of what
-    is left to do: the partial results have the chunks as their last axis, and the kept axes before."""
+    """Fold each chunk of the reduced axes on its own; the partial results, kept and reduced axes of what is left to
+    do: the partial results have the chunks as their last axis, and the kept axes before. A chunk is some entries of one
+    axis and all of those that are faster in memory."""
     kept = [a for a in range(len(x.shape)) if a not in reduced]
-    axis = _chunk_axis(x.shape, reduced)
-    rest = product(x.shape[a] for a in reduced if a != axis)
-    length: Size = max(1, CHUNK // max(1, rest)) if isinstance(rest, int) else 1
+    slower, axis, faster = _cut(x.shape, _memory_order(state, x, reduced))
+    rest = product(x.shape[a] for a in faster)
+    length = smax(1, floordiv(CHUNK, smax(1, rest)))
     size = x.shape[axis]
-    chunks = floordiv(size + (length - 1), length)
+    pieces = floordiv(size + (length - 1), length)
+    chunks = product((*(x.shape[a] for a in slower), pieces))
     shape = (*(x.shape[a] for a in kept), chunks)
     partial = state.buffer(fold, contiguous(shape))
     outer, outer_index = _loops(x.shape, kept, "i")
     (chunk_loop,), (chunk,) = loop_nest([chunks], "j") if chunks != 1 else ((Loop(Symbol("j0", 0, 0), 1),), (0,))
-    others = [a for a in reduced if a != axis]
-    inner, inner_index = _loops(x.shape, others, "r")
-    within = Symbol(f"r{len(others)}", 0, length - 1)
-    extent = smin(length, size - chunk * length)
-    index = outer_index | inner_index | {axis: chunk * length + within}
-    loops = [*inner]
-    loops.insert(sum(a < axis for a in others if x.shape[a] != 1), Loop(within, extent))
+    inner, inner_index = _loops(x.shape, faster, "r")
+    index = outer_index | inner_index
+    left, first = (floordiv(chunk, pieces), mod(chunk, pieces) * length) if slower else (chunk, chunk * length)
+    for a in reversed(slower):
+        index[a], left = (left, 0) if a == slower[0] else (mod(left, x.shape[a]), floordiv(left, x.shape[a]))
+    within = Symbol(f"r{len(faster)}", 0, length - 1)
+    index[axis] = first + within
+    loops = (Loop(within, smin(length, size - first)), *inner)
     accumulator = Accumulator(state.fresh("acc"), kind, fold, fold)
 
     def body(ops: Inlining) -> None:
@@ -136,17 +140,35 @@ def _chunked(
         ops.store(partial.name, flat_index(partial.layout, place), ops.accumulated(accumulator.name, fold))
 
     assert isinstance(node.op, Op)
-    state.reduction(accumulator, (*outer, chunk_loop), tuple(loops), body, store, node.op.name)
+    state.reduction(accumulator, (*outer, chunk_loop), loops, body, store, node.op.name)
     box = TensorBox.whole(StorageBox(fold, shape, None, partial))
     return box, list(range(len(kept))), [len(kept)]
 
 
-def _chunk_axis(shape: Sequence[Size], reduced: Sequence[int]) -> int:
-    """The reduced axis that is cut: a symbolic one if there is one, else the longest."""
-    for a in reduced:
-        if not isinstance(shape[a], int):
-            return a
-    return max(reduced, key=lambda a: int(str(shape[a])))
+def _memory_order(state: Lowering, x: TensorBox, axes: Sequence[int]) -> list[int]:
+    """The axes, the fastest in memory last."""
+    if sum(x.shape[a] != 1 for a in axes) < 2:
+        return sorted(axes, key=lambda a: x.shape[a] != 1)
+    loops, index = loop_nest(x.shape, "i")
+
+    def load(ops: Inlining) -> None:
+        x.load(ops, index)
+
+    places = dict(zip((i for i in index if i != 0), loops, strict=True))
+    own = {places[index[a]]: a for a in axes if index[a] != 0}
+    order = by_step(tuple(own), [state.record(load).body()])
+    return [*(a for a in axes if index[a] == 0), *(own[loop] for loop in order)]
+
+
+def _cut(shape: Sequence[Size], order: Sequence[int]) -> tuple[list[int], int, list[int]]:
+    """The axis that is cut, and those that are slower and faster in memory: as many of the fastest as make a chunk, or,
+    where sizes are symbols, the first of these: how much of it makes a chunk is found in the call."""
+    k = next((k for k, a in enumerate(order) if not isinstance(shape[a], int)), None)
+    if k is None:
+        k, elements = len(order) - 1, product(shape[a] for a in order[-1:])
+        while k > 0 and isinstance(elements, int) and elements <= CHUNK:
+            k, elements = k - 1, elements * shape[order[k - 1]]
+    return list(order[:k]), order[k], list(order[k + 1 :])
 
 
 def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
