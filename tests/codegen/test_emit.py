@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
+import broadloom as bl
 from broadloom.codegen.emit import EMITTERS, emit, has_cell
 from broadloom.codegen.llvm import ModuleBuilder, Param, Val, const_int, vector
 from broadloom.codegen.types import register_type
@@ -288,3 +289,13 @@ def test_the_oldest_machines_need_no_library(triple: str, cpu: str) -> None:
     text = module_text(chosen, frozenset(), triple)
     _, wanted = object_symbols(emit_object(text, Target(triple, cpu, "", False, 128), 0))
     assert wanted <= {"memcpy", "memset"}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_nextafter_of_special_values(dtype: type) -> None:
+    values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny], dtype)
+    x, y = np.repeat(values, len(values)), np.tile(values, len(values))
+    with np.errstate(all="ignore"):
+        want = np.nextafter(x, y)
+    got = bl.compile(lambda x, y: np.nextafter(x, y))(x, y)
+    assert np.array_equal(got, want, equal_nan=True) and np.array_equal(np.signbit(got), np.signbit(want))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from broadloom.codegen.emit.casts import widen
 from broadloom.codegen.emit.cell import Cell
 from broadloom.codegen.lane import Lane
+from broadloom.dtypes import float16
 
 _SIGN, _MAGNITUDE = 0x8000, 0x7FFF
 
@@ -42,13 +43,14 @@ def zero(_: Cell, x: Lane) -> Lane:
 
 
 def nextafter(cell: Cell, x: Lane, y: Lane) -> Lane:
-    """One step in the bit pattern: away from zero where y is farther out, else toward it."""
+    """One step in the bit pattern: away from zero where y is farther out, else toward it. Of equal zeros the result is
+    y, as in C, but in NumPy's float16, where it is x."""
     dtype = cell.operands[0]
     wide_x, wide_y = widen(x, dtype), widen(y, dtype)
     bits, other = _bits(x), _bits(y)
     outward = (wide_x < wide_y) ^ (wide_x < 0.0)
     stepped = outward.where(bits + 1, bits - 1)
     moved = wide_x.eq(0.0).where((other & _SIGN) | 1, stepped)
-    kept = wide_x.eq(wide_y).where(other, moved)
+    kept = wide_x.eq(wide_y).where(bits if dtype is float16 else other, moved)
     result = wide_x.isnan().where(bits, wide_y.isnan().where(other, kept))
     return result.bitcast(x.element)
