@@ -134,7 +134,8 @@ def _reduction(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tup
 
 
 def _pad(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
-    return ordered_copy(operands[0], "A")
+    c = c_order(len(shape))  # to whose axes the fill may bring loop dims
+    return tuple(reversed(c)) if is_fortran(operands[0]) else c
 
 
 def _tile(operands: Sequence[Operand], attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Order:
