@@ -6,7 +6,7 @@ values where NumPy gives those. What holds: entries are those of `table`; method
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,11 +35,11 @@ from broadloom.graph.storage import ArrayHandle, Recorder
 def _method(run: Callable[..., Any]) -> Callable[..., Any]:
     """Methods of NumPy scalars give NumPy scalars for 0-d results."""
 
+    @functools.wraps(run, assigned=(), updated=())  # for the signature
     def call(r: Recorder, x: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = run(r, x, *args, **kwargs)
         return shaping.kept_scalar(r, x, result) if isinstance(result, ArrayHandle) else result
 
-    call.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]
     return call
 
 

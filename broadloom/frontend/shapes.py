@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -40,9 +40,11 @@ def as_size(x: object, what: str = "a size") -> Size:
         return x
     if isinstance(x, ArrayHandle):
         raise Unsupported(f"{what} depends on the data of an array", "compute it before and pass it as an int")
+    if not isinstance(x, SupportsIndex):
+        raise plain_numpy_raises(f"{what} must be an int, got {type(x).__name__}")
     try:
-        size = operator.index(x)  # type: ignore[arg-type]
-    except TypeError as error:
+        size = operator.index(x)
+    except TypeError as error:  # an array that is no single integer
         raise plain_numpy_raises(f"{what} must be an int, got {type(x).__name__}") from error
     if not -(2**63) <= size < 2**63:
         raise Unsupported(f"{what} of more than 64 bits", "take it modulo the size that it is used with")

@@ -218,7 +218,10 @@ def test_a_function_that_rows_call_often_is_compiled_once(count, outlined):
 def test_what_combines_chunks_is_short(rng):
     """A vector of one register at a time, and no loop for what is left where there are masks."""
     x = rng.normal(size=100_000).astype(np.float32)
-    top = lambda x: np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x)  # noqa: E731
+
+    def top(x):
+        return np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x)
+
     native = Native(program(top, x))
     kernel = native.text.split("@kernel.1.body(")[1].split("\n}")[0]
     lanes = vector_bits(features_of(host().features)) // 32

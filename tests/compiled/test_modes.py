@@ -111,7 +111,10 @@ def test_loops_are_there_once():
 
 def test_nothing_is_stored_past_the_caches():
     x = np.zeros(1 << 27, np.uint8)
-    function = lambda x: x + 1  # noqa: E731
+
+    def function(x):
+        return x + 1
+
     assert "!nontemporal" in text(function, x, brief=False) and "!nontemporal" not in text(function, x)
 
 
@@ -133,7 +136,10 @@ def test_functions_that_are_called_twice_are_called():
 
 def test_only_sums_that_the_vectoriser_orders_go_through_it() -> None:
     x = np.zeros((40, 100))
-    backwards: Callable[..., Any] = lambda x: x[:, ::-1] * 2.0  # noqa: E731
+
+    def backwards(x):
+        return x[:, ::-1] * 2.0
+
     assert "!broadloom.ready" in text(backwards, x) and "!broadloom.ready" not in text(backwards, x, brief=False)
     for brief in (False, True):
         assert "!broadloom.ready" not in text(lambda x: (x[:, ::-1] * 2.0).sum(-1), x, brief=brief)

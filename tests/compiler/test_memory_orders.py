@@ -159,7 +159,9 @@ def test_recompiles_are_as_many_as_there_are_orders():
 
 
 def test_a_stride_of_zero_is_a_layout_of_its_own():
-    f = lambda x: x.T + 1  # noqa: E731
+    def f(x):
+        return x.T + 1
+
     g = bl.compile(f, dynamic=True, fullgraph=True)
     for x in (np.ones((6, 8))[:, ::2], np.broadcast_to(np.ones((6, 2))[:, :1], (6, 4)), np.ones((8, 8))[::2, ::2]):
         assert g(x).strides == f(x).strides
