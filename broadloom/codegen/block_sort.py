@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, i64, vector
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64, vector
+from broadloom.codegen.module import ModuleBuilder
 
 LANES, ROWS = 8, 16
 BLOCK = LANES * ROWS

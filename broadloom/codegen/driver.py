@@ -24,19 +24,9 @@ from broadloom.codegen.index import Indexer
 from broadloom.codegen.kernels import KernelEmitter, Signature
 from broadloom.codegen.lanes import choice as beside
 from broadloom.codegen.lanes import step as lanes
-from broadloom.codegen.llvm import (
-    READY,
-    Function,
-    FunctionBuilder,
-    ModuleBuilder,
-    Param,
-    Val,
-    const_float,
-    i32,
-    i64,
-    is_constant,
-)
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, const_float, i32, i64, is_constant
 from broadloom.codegen.matmul import step as matmul
+from broadloom.codegen.module import READY, ModuleBuilder
 from broadloom.codegen.outline import outline
 from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
 from broadloom.codegen.prepare import Prepared, may_be_small, prepare

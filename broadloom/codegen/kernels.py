@@ -14,7 +14,8 @@ from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
 from broadloom.codegen.index import I64_MAX
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, i32, i64
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, i32, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.nest import NestBuilder
 from broadloom.codegen.stage_loops import local_place
 from broadloom.codegen.streams import Stream

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broadloom.codegen.block_sort import BLOCK, as_is, block_sort, run_length
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i64
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, const_int, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.records import dataclass
 
 # Elements from which on a radix sort of keys of so many bits is faster, without places and with them.

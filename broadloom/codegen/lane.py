@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from broadloom.codegen import llvm
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import width
 
 Number = int | float
@@ -48,7 +49,8 @@ def has_scaling(module: ModuleBuilder) -> bool:
 class Lane:
     """One LLVM value with operators.
 
-    >>> from broadloom.codegen.llvm import ModuleBuilder, Param
+    >>> from broadloom.codegen.llvm import Param
+    >>> from broadloom.codegen.module import ModuleBuilder
     >>> f = ModuleBuilder("m").function("f", "float", [Param("float", "x")])
     >>> x = Lane(f, f.params[0])
     >>> f.ret((x * x + 1.0).v)

@@ -19,7 +19,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from broadloom.codegen.llvm import Function, ModuleBuilder, lanes_of
+from broadloom.codegen.llvm import Function, lanes_of
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import width
 from broadloom.records import dataclass
 

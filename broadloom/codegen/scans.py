@@ -25,7 +25,6 @@ from broadloom.codegen.accumulators import halves
 from broadloom.codegen.llvm import (
     Function,
     FunctionBuilder,
-    ModuleBuilder,
     Param,
     Val,
     const_float,
@@ -36,6 +35,7 @@ from broadloom.codegen.llvm import (
     vector,
 )
 from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, store_past
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.sorting import Launch
 from broadloom.codegen.types import register_type, width

@@ -22,7 +22,8 @@ from collections.abc import Callable, Sequence
 from broadloom.codegen import abi
 from broadloom.codegen.block_sort import BLOCK, LANES, ROWS, as_is, column_sort
 from broadloom.codegen.key_sort import key_sort, while_loop
-from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i1, i32, i64
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, const_int, i1, i32, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType
 from broadloom.errors import VerifyError

@@ -15,7 +15,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from broadloom.codegen.llvm import READY
+from broadloom.codegen.module import READY
 from broadloom.errors import CodegenError
 from broadloom.lazy import llvm, llvmlite
 from broadloom.platform import Caches, caches

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from broadloom.codegen.emit import emit
-from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Param, Val, const_int, i64
+from broadloom.codegen.llvm import FunctionBuilder, Param, Val, const_int, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType
 from broadloom.runtime.link import Library, link

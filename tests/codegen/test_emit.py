@@ -12,7 +12,8 @@ from llvmlite import binding
 
 import broadloom as bl
 from broadloom.codegen.emit import EMITTERS, emit, has_cell
-from broadloom.codegen.llvm import ModuleBuilder, Param, Val, const_int, vector
+from broadloom.codegen.llvm import Param, Val, const_int, vector
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import register_type
 from broadloom.codegen.vmath import FUNCTIONS
 from broadloom.dtypes import (

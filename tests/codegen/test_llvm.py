@@ -6,16 +6,8 @@ import struct
 import llvmlite.binding as llvm
 import pytest
 
-from broadloom.codegen.llvm import (
-    ModuleBuilder,
-    Param,
-    Val,
-    const_bits,
-    const_float,
-    const_int,
-    constant,
-    i64,
-)
+from broadloom.codegen.llvm import Param, Val, const_bits, const_float, const_int, constant, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import literal
 from broadloom.dtypes import ALL, float32
 from broadloom.errors import VerifyError

@@ -6,7 +6,8 @@ import pytest
 
 from broadloom import dtypes as d
 from broadloom.codegen.emit import emit, has_cell
-from broadloom.codegen.llvm import ModuleBuilder, Param, const_int
+from broadloom.codegen.llvm import Param, const_int
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import COPIES, outline
 from broadloom.errors import DTypeError
 from broadloom.ops.record import Op, Trait

@@ -14,7 +14,8 @@ import scipy.special
 from mpmath import mp, mpf
 
 from broadloom.codegen.lane import Lane
-from broadloom.codegen.llvm import ModuleBuilder, Param
+from broadloom.codegen.llvm import Param
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.vmath import FUNCTIONS, call
 from broadloom.dtypes import DType, float32, float64
 from broadloom.errors import CodegenError

@@ -14,7 +14,8 @@ from typing import Any
 from broadloom.codegen import lane, llvm
 from broadloom.codegen.emit.cell import Cell, Emitter, Row
 from broadloom.codegen.lane import Lane
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import register_type
 from broadloom.ops.portable import State, Step

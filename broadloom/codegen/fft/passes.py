@@ -17,7 +17,8 @@ import numpy as np
 
 from broadloom.codegen.fft.butterflies import Arithmetic, Pair
 from broadloom.codegen.fft.plan import BLOCK, Pass, is_split
-from broadloom.codegen.llvm import Function, FunctionBuilder, ModuleBuilder, Param, Val, i64, lanes_of, vector
+from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64, lanes_of, vector
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.records import dataclass
 
 INTERNAL = "noinline nounwind"

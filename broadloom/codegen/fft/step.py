@@ -27,7 +27,8 @@ from broadloom.codegen.fft.plan import Plan, plan_of
 from broadloom.codegen.fft.rows import Mover, Planes, Rows
 from broadloom.codegen.fft.transform import Transform
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Function, ModuleBuilder, Param, Val, i32, i64
+from broadloom.codegen.llvm import Function, Param, Val, i32, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType

@@ -36,7 +36,8 @@ from broadloom.codegen.lanes.grid import Engine, Grid, Held, Looped, Place, Stor
 from broadloom.codegen.lanes.jacobi import Jacobi
 from broadloom.codegen.lanes.moving import Matrices, Mover
 from broadloom.codegen.lanes.numbers import Field, Number
-from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, const_int, i32, i64
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, const_int, i32, i64
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.sorting import Launch
 from broadloom.codegen.types import memory_type

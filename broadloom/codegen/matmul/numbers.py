@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.lane import has_fma
-from broadloom.codegen.llvm import FunctionBuilder, ModuleBuilder, Val, const_float, const_int, i64, vector
+from broadloom.codegen.llvm import FunctionBuilder, Val, const_float, const_int, i64, vector
 from broadloom.codegen.memory import first_lanes, masked_load, masked_store
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType

@@ -21,7 +21,7 @@ from functools import partial
 
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
-from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, ModuleBuilder, Param, Val, i1, i32, i64
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i1, i32, i64
 from broadloom.codegen.matmul.blocks import (
     CACHED_SHARE,
     TASK_COLUMNS,
@@ -36,6 +36,7 @@ from broadloom.codegen.matmul.operands import FEW_ROWS, SUMS_PER_UNIT, Problem, 
 from broadloom.codegen.matmul.packing import block_function, panel_function
 from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST
 from broadloom.fusion.ir import Buffer, Extern
