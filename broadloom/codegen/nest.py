@@ -31,7 +31,6 @@ from broadloom.codegen.plans import TILE
 from broadloom.codegen.rows import Row, points_of
 from broadloom.codegen.stage_loops import StageLoops
 from broadloom.codegen.streams import Stream, points_together, steps_of
-from broadloom.codegen.types import memory_type, register_type
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Indirect, Ring, Table
 from broadloom.fusion.vectors import stride
@@ -299,16 +298,15 @@ class NestBuilder(StageLoops):
 
     def _fetch_pieces(self, access: Access, across: Symbol, start: Val, along: Symbol, begin: Val) -> None:
         """Fetches one side of a tile of an array, for each value `across` the other side."""
-        b, place = self.b, self.places[access.buffer]
-        parts, element = len(register_type(place.buffer.dtype)), memory_type(place.buffer.dtype)
-        piece = TILE * place.buffer.dtype.itemsize
+        b, dtype = self.b, self.places[access.buffer].buffer.dtype
+        piece = TILE * dtype.itemsize
 
         def fetch(k: Val) -> None:
             at = b.add(start, k, "nsw")
             self.indexer.open(b.fenced())
             self.indexer.bind(across, at)
             self.indexer.bind(along, begin)
-            address = self.indexer.address(place.base, access.index, element, parts)
+            address = self._element(access.buffer, access.index, dtype)
             for offset in (*range(0, piece, LINE), piece - 1):
                 emit_prefetch(b, b.gep("i8", address, i64(offset), flags=""))  # it may be a smaller tile, or none
             self.indexer.close()

@@ -59,7 +59,8 @@ def outline(module: ModuleBuilder, *, brief: bool = False) -> None:
     for form in made:
         module.set_attributes(form.name[1:], _ATTRIBUTES)
     apart = frozenset(f.name[1:] for f in made)
-    for f in _Calls.of(module).often(apart, brief=brief):  # by vectors that the module makes itself, forms among them
+    calls = _Calls.of(module) if made else calls  # which now come from the forms, too
+    for f in calls.often(apart, brief=brief):  # by vectors that the module makes itself
         if lanes_of(f.params[0]) > 1:
             module.set_attributes(f.name[1:], _ATTRIBUTES)
     module.keep([form.pointer for form in made])

@@ -38,11 +38,11 @@ from broadloom.codegen.plans import (
 from broadloom.codegen.rows import Row, row_of
 from broadloom.codegen.streams import Stream, points_together
 from broadloom.codegen.types import memory_type, register_type
-from broadloom.dtypes import float32
+from broadloom.dtypes import DType, float32
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
 from broadloom.fusion.memory_plan import elements
-from broadloom.symbolic import Symbol
+from broadloom.symbolic import Size, Symbol
 
 _SUMS = ("sum", "prod")  # whose order in a plain loop is for LLVM to choose
 
@@ -289,9 +289,9 @@ class StageLoops:
         if self.columns or self.panel is not None or self.tiled is not None:
             return None
         accumulators = {a.name: a for a in self.kernel.accumulators}
-        return row_of(stage, accumulators, self.b.module.features, few=self._combines(stage))
+        return row_of(stage, accumulators, self.b.module.features, few=self._reads_partials(stage))
 
-    def _combines(self, stage: Stage) -> bool:
+    def _reads_partials(self, stage: Stage) -> bool:
         """Whether a stage runs once, over what other kernels have left: far fewer numbers than these went through."""
         loads = [i for i in instructions_of(stage.body) if isinstance(i, Load)]
         kinds = {self.places[i.buffer].buffer.kind for i in loads}
@@ -311,7 +311,6 @@ class StageLoops:
     def _vector_loop(self, stage: Stage, row: Row, start: Val, end: Val) -> None:
         """The innermost loop of a stage, a vector of its iterations at a time, and what is left of it."""
         b, extent = self.b, stage.loops[-1].extent
-        full = self._whole(row.count, start, end)
         ahead = loads_ahead(self.kernel, stage, row.variable)
         past, unit = self._past(stage, row)
         when = self._begins_with_lines(stage, row, start, unit) if past else None
@@ -336,6 +335,7 @@ class StageLoops:
         if row.masked and not even and (self.brief or row.once):
             b.for_loop(start, end, some, step=row.count, name="vector", flags="nuw nsw")
             return
+        full = self._whole(row.count, start, end)
         if not isinstance(extent, int) or extent >= row.count:
             b.for_loop(start, full, lambda value: step(value, None), step=row.count, name="vector", flags="nuw nsw")
         if even:
@@ -380,21 +380,22 @@ class StageLoops:
 
     def _address(self, access: Access, variable: Symbol, point: Val) -> Val:
         """The address of a store at one point, as a number."""
-        place = self.places[access.buffer]
-        element, parts = memory_type(place.buffer.dtype), len(register_type(place.buffer.dtype))
         self.indexer.open(None)
         self.indexer.bind(variable, point)
-        address = self.indexer.address(place.base, access.index, element, parts)
+        address = self._element(access.buffer, access.index, self.places[access.buffer].buffer.dtype)
         self.indexer.close()
         return self.b.cast("ptrtoint", address, "i64")
+
+    def _element(self, buffer: str, index: Size, dtype: DType) -> Val:
+        """Where an element of a buffer lies, seen as one of this dtype."""
+        return self.indexer.address(self.places[buffer].base, index, memory_type(dtype), len(register_type(dtype)))
 
     def _fetch(self, ahead: Sequence[Load], row: Row) -> None:
         """Fetches what the next point of the last outer loop loads where this one loads a vector."""
         b = self.b
         self.indexer.open(None)
         for load in ahead:
-            element, base = memory_type(load.dtype), self.places[load.buffer].base
-            address = self.indexer.address(base, load.index, element, len(register_type(load.dtype)))
+            address = self._element(load.buffer, load.index, load.dtype)
             for line in range(0, row.count * load.dtype.itemsize, LINE):
                 emit_prefetch(b, b.gep("i8", address, i64(line), flags=""))  # the next point may be shorter
         self.indexer.close()

@@ -164,10 +164,7 @@ def _bytes_of_rows(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Size:
                 used = free_symbols(a.index)
                 elements = product(loop.extent for loop in loops if loop.variable in used)
                 seen.setdefault(a.buffer, elements * buffers[a.buffer].dtype.itemsize)
-    total: Size = 0
-    for size in seen.values():
-        total = total + size
-    return total
+    return sum(seen.values(), start=0)
 
 
 def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer]) -> Size:

@@ -47,8 +47,7 @@ def order_of(order: object) -> Order:
 
 def is_fortran(r: Recorder, x: ArrayHandle) -> bool:
     """What `numpy.isfortran` says, where a result is arranged by it."""
-    answer = x.is_f_contiguous and not x.is_c_contiguous
-    r.arranged_by(x, is_fortran_operand, answer)
+    r.arranged_by(x, is_fortran_operand, answer := x.is_fortran)
     return answer
 
 

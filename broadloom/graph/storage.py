@@ -139,6 +139,11 @@ class ArrayHandle:
     def is_f_contiguous(self) -> bool:
         return self._contiguous(fortran=True)
 
+    @property
+    def is_fortran(self) -> bool:
+        """What `numpy.isfortran` says."""
+        return self.is_f_contiguous and not self.is_c_contiguous
+
     def _contiguous(self, *, fortran: bool) -> bool:
         width = self.dtype.itemsize
         if geometry.is_contiguous(representatives(self.shape), self.strides, width, fortran=fortran):
@@ -424,7 +429,7 @@ class Recorder:
         like = handle if like is None else like
         origin = copy_origin(handle, order, like)
         if order == "A":  # may depend on free strides
-            order = "F" if like.is_f_contiguous and not like.is_c_contiguous else "C"
+            order = "F" if like.is_fortran else "C"
         axes = orders.ordered_copy(handle.operand, order)
         layout = orders.dense_layout(representatives(handle.shape), axes, handle.dtype.itemsize)
         return self._fresh(self.read(handle), layout, origin)
