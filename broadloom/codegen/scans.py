@@ -42,7 +42,7 @@ from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, float32
 from broadloom.fusion.ir import Buffer, Extern
 from broadloom.fusion.lowerings.scans import CHUNK, FOLDS
-from broadloom.symbolic import floordiv, product, smax
+from broadloom.symbolic import floordiv, product, smax, smin
 
 ROUTINES = frozenset(FOLDS)
 COST = 0.4  # units of an element
@@ -62,7 +62,7 @@ def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], l
     for axis in range(len(shape) - 1):
         words += [shape[axis], x.layout.strides[axis], result.layout.strides[axis]]
     function = _Scan(module, step.routine, dtype, len(shape) - 1, last).kernel()
-    each = length if isinstance(length, int) and length < CHUNK else CHUNK
+    each = smin(length, CHUNK)  # a row may be shorter than a chunk
     return Launch(function, (x.buffer, result.buffer, state.buffer), tuple(words), rows * chunks, each, COST)
 
 

@@ -56,6 +56,22 @@ def test_the_text_of_a_product_is_short():
         assert text.count("\n") < lines and not re.search(r"@bl_sgemm", text)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_rows_read_the_matrix_where_it_lies(rows, turned):
+    """A row at a time, as fast as memory gives it: nothing is packed, and there are no tiles."""
+    x, w = np.ones((rows, 700), np.float32), np.ones((1500, 700) if turned else (700, 1500), np.float32)
+
+    def function(x, w):
+        return x @ (w.T if turned else w)
+
+    text = module_text(program(function, x, w), host())
+    assert f"@bl_thin.{'along' if turned else 'across'}." in text
+    assert ".pack(" not in text and "@bl_tile." not in text
+    either = module_text(program(function, x, w, dynamic=True), host())
+    assert "@bl_thin." in either and "@bl_tile." in either
+
+
 def test_vectors_of_a_row_are_finished_together():
     """So that their instructions take turns: one multiplication in the text, of as many lanes as a tile has columns."""
     x = np.ones((1024, 1024), np.float32)

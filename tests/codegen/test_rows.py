@@ -10,6 +10,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.codegen.abi import features_of
+from broadloom.codegen.driver import module_text
 from broadloom.codegen.outline import BODIES, LIMIT, vector_bits
 from broadloom.codegen.rows import row_of
 from broadloom.dtypes import bfloat16
@@ -213,6 +214,26 @@ def test_a_function_that_rows_call_often_is_compiled_once(count, outlined):
     text = Native(program(chain, np.ones((40, 60), np.float32))).text
     attributes = re.findall(r"define internal <\d+ x float> @bl\.exp\.v\d+f32\(.*\) (\w+)", text)
     assert attributes and set(attributes) == {"noinline" if outlined else "alwaysinline"}
+
+
+def test_what_is_the_same_for_a_row_is_computed_before_its_loop():
+    """A root beside a long body is taken once a row, in a block that neither loads a vector nor multiplies one."""
+    x, scale = np.ones((300, 1000), np.float32), np.ones(300, np.float32)
+    p = program(lambda x, s: (np.tanh(x) * np.sqrt(s)[:, None]).sum(-1), x, scale)
+    blocks = re.split(r"\n(?=[\w.]+:\n)", Native(p).text)
+    rooted = [block for block in blocks if re.search(r"call .*@llvm\.sqrt\.", block)]
+    assert rooted and not any(re.search(r"= (load|fmul) <", block) for block in rooted)
+
+
+@pytest.mark.parametrize("shape", [(500, 701), (40, 3)], ids=str)
+def test_casts_at_the_edges_are_made_in_vectors(shape):
+    """Bytes to floats and back, with all between them: nothing is converted one by one where the target has masks."""
+    target = replace(host(), features=",".join(f"+{name}" for name in sorted(WIDE)))
+    photo = np.ones(shape, np.uint8)
+    p = program(lambda x: np.clip(x.astype(np.float32) * 1.1 + 3, 0, 255).astype(np.uint8), photo)
+    text = module_text(p, target)
+    for cast in ("uitofp", "fptosi"):
+        assert re.search(rf"= {cast} <\d+ x", text) and not re.search(rf"= {cast} (i8|float)", text)
 
 
 def test_what_combines_chunks_is_short(rng):

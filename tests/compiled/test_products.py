@@ -48,6 +48,13 @@ def assert_near(got: Array, x: Array, y: Array) -> None:
     assert (np.abs(got.astype(np.float64) - want) <= x.shape[-1] * sums * size + least * np.abs(want) + 1e-300).all()
 
 
+def assert_without_copies(f: Any, *, calls: int = 1) -> None:
+    """One call of the template for each product, and neither a kernel nor memory beside it."""
+    report = f.report()
+    assert {r.kind for r in report.kernels} == {"matmul"} and len(report.kernels) == calls * len(report.compiles)
+    assert report.allocations == ()
+
+
 def compiled(function: Any = product, threads: int = 2, **named: Any) -> Any:
     return bl.compile(function, fullgraph=True, options={"num_threads": threads}, **named)
 
@@ -96,16 +103,22 @@ def test_integers_wrap_around(dtype: Any, rng: np.random.Generator) -> None:
 def test_halves_are_summed_in_single_precision(dtype: Any, rng: np.random.Generator) -> None:
     for left, right in [((60, 700), (700, 33)), ((200, 80), (80,)), ((80,), (80, 200))]:
         x, y = draw(rng, left, dtype), draw(rng, right, dtype)
-        assert_near(np.asarray(compiled()(x, y)), x, y)
+        f = compiled()
+        assert_near(np.asarray(f(x, y)), x, y)
+        assert_without_copies(f)
 
 
 def test_a_conversion_is_part_of_the_product(rng: np.random.Generator) -> None:
     x, y = draw(rng, (70, 80), np.int8), draw(rng, (80, 90), np.int8)
     f = compiled(lambda x, y: x.astype(np.int32) @ y.astype(np.int32))
     np.testing.assert_array_equal(f(x, y), x.astype(np.int32) @ y.astype(np.int32))
-    assert [r.kind for r in f.report().kernels] == ["matmul"]
+    assert_without_copies(f)
+    f = compiled(lambda x, y: np.matmul(x, y, dtype=np.int32))
+    np.testing.assert_array_equal(f(x, y), x.astype(np.int32) @ y.astype(np.int32))
+    assert_without_copies(f)
     g = compiled(lambda x, y: x.astype(np.float32) @ y)
     np.testing.assert_array_equal(g(x, y.astype(np.float32)), x.astype(np.float32) @ y.astype(np.float32))
+    assert_without_copies(g)
 
 
 def test_stacks_and_one_matrix_for_all(rng: np.random.Generator) -> None:
@@ -118,16 +131,26 @@ def test_stacks_and_one_matrix_for_all(rng: np.random.Generator) -> None:
     for left, right in pairs:
         for dynamic in (False, True):
             x, y = draw(rng, left, np.float64), draw(rng, right, np.float64)
-            assert_near(compiled(dynamic=dynamic)(x, y), x, y)
+            f = compiled(dynamic=dynamic)
+            assert_near(f(x, y), x, y)
+            assert_without_copies(f)
     x, y = draw(rng, (3, 600, 50), np.float64), draw(rng, (600, 300), np.float64)
-    assert_near(compiled(lambda x, y: np.swapaxes(x, 1, 2) @ y)(x, y), np.swapaxes(x, 1, 2), y)
+    f = compiled(lambda x, y: np.swapaxes(x, 1, 2) @ y)
+    assert_near(f(x, y), np.swapaxes(x, 1, 2), y)
+    assert_without_copies(f)
+    heads = draw(rng, (2, 70, 4, 64), np.float32)
+    f = compiled(lambda q: np.swapaxes(q, 1, 2) @ np.moveaxis(q, 1, 3))  # the scores of an attention
+    assert_near(f(heads), np.swapaxes(heads, 1, 2), np.moveaxis(heads, 1, 3))
+    assert_without_copies(f)
 
 
 def test_any_strides(rng: np.random.Generator) -> None:
     x, y, v = (draw(rng, s, np.float32) for s in ((800, 900), (900, 700), (900,)))
     views = [(x[::5, ::3], y[::3, ::2]), (x[:90, ::-1], y[::-1, ::-1]), (x[::-2, ::3], v[::3]), (v[::-1], y[:, ::2])]
     for left, right in [*views, (x.T, x), (x, x.T), (np.broadcast_to(v[:1], (40, 900)), y)]:
-        assert_near(np.asarray(compiled()(left, right)), left, right)
+        f = compiled()
+        assert_near(np.asarray(f(left, right)), left, right)
+        assert_without_copies(f)
 
 
 def test_a_product_has_its_place_in_another_array(rng: np.random.Generator) -> None:

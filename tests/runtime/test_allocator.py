@@ -1,9 +1,11 @@
 """The block store and NumPy's handler on it: alignment, reuse, bound, realloc, other threads, shutdown."""
 
 import ctypes
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,6 +83,28 @@ def test_results_own_their_data_and_are_huge_page_aligned_up_to_the_header():
     assert (x.ctypes.data - 64) % (2 * MB) == 0
     x[:] = 3
     assert x.sum() == 9 * MB
+
+
+def flags_of_mapping(address):
+    """What the system has been told of the memory that an address lies in, two letters each."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return line.split()[1:]
+    return []
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no huge pages")
+def test_large_blocks_are_to_have_huge_pages():
+    alloc, free = workspace()
+    small, large = alloc(MB), alloc(9 * MB)
+    result = result_array((3 * MB,), np.dtype(np.float32), (0,))
+    assert "hg" not in flags_of_mapping(small)
+    assert "hg" in flags_of_mapping(large) and "hg" in flags_of_mapping(result.ctypes.data)
+    free(small, MB)
+    free(large, 9 * MB)
 
 
 @pytest.mark.parametrize(("shape", "order"), [((1000, 700), (1, 0)), ((200, 90, 40), (1, 2, 0)), ((7,), (0,))])

@@ -49,6 +49,7 @@ _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Par
 PACKED, BATCH, STRIP, NEXT, SCRATCH, SLOTS = range(6)  # slots behind the words
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 DEPTH_PIECE = 256  # rows of a strip that are packed at a time
+PACKING_COST = 0.4  # cost units of an element that is packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,8 @@ class _Template:
                 b.store(first, self.slot(b, args, STRIP))
                 columns = b.intrinsic("smin", strip, b.sub(n, first))
                 panels = b.udiv(b.add(columns, i64(self.width - 1)), i64(self.width))
-                self._parallel(b, pack, b.mul(panels, pieces), int(0.4 * self.width * DEPTH_PIECE))
+                cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(PACKING_COST * self.width)))
+                self._parallel(b, pack, b.mul(panels, pieces), cost)
                 blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
                 count = b.mul(row_blocks, blocks)
                 if self.shared_right:
@@ -236,10 +238,12 @@ class _Template:
         run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
         b.call_pointer(run, "i32", ctx, tasks.pointer, args, workers, i64(1))
 
-    def _parallel(self, b: FunctionBuilder, kernel: Function, count: Val, cost: int) -> None:
+    def _parallel(self, b: FunctionBuilder, kernel: Function, count: Val, cost: Val) -> None:
         """Runs points of these cost units each, on several threads where that pays."""
         ctx, args = b.params[:2]
-        grain = i64(max(1, int(CHUNK_COST) // cost))
+        worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
+        few = b.udiv(i64(int(CHUNK_COST)), b.intrinsic("smax", cost, i64(1)))
+        grain = b.intrinsic("smax", b.select(worth, few, count), i64(1))
         run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
         b.call_pointer(run, "i32", ctx, kernel.pointer, args, count, grain)
 
