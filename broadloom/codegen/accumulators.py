@@ -2,7 +2,8 @@
 
 What goes in: the kernel's `Accumulator`s and scalars to fold. What comes out: code on stack slots, which LLVM turns
 into registers where there is one lane, and keeps in the first-level cache where a block of outer points is folded
-side by side (`lanes` > 1; every method then takes the lane). With `width` > 1 each value is a vector: of that many
+side by side (`lanes` > 1; every method then takes the lane, and with `span` > 1 works on so many from it on, as a
+vector). With `width` > 1 each value is a vector: of that many
 points, which a sum adds up strictly in order, or of that many parts of one sum, which `absorb` puts together.
 
 What holds: float sums may be reassociated and no other arithmetic; long float sums go chunk by chunk, and the chunk
@@ -27,8 +28,10 @@ from broadloom.codegen.llvm import (
     i1,
     i64,
     lanes_of,
+    like,
     vector,
 )
+from broadloom.codegen.memory import LINE
 from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, bool_, float32
 from broadloom.errors import VerifyError
@@ -91,6 +94,7 @@ class Accumulators:
         width: int = 1,
     ) -> None:
         self.b, self.emit, self.lanes, self.width = b, emit, lanes, width
+        self.span = 1  # lanes that are worked on at once
         self.search = Search.NONE
         self.mask: Val | None = None  # of a vector: which parts of it take part
         self.vectors: Accumulators | None = None  # what takes folds while a stage runs in vectors
@@ -112,7 +116,8 @@ class Accumulators:
             types.append(_nan_type(types[0]))
         for t in types:
             stored = "i8" if t == "i1" and self.lanes > 1 else t
-            slots.parts.append((self.b.alloca(stored, self.lanes, 64 if self.lanes > 1 else 0), stored))
+            many = f"[{self.lanes} x {stored}]" if self.lanes > 1 else stored  # one type, or SROA passes it by
+            slots.parts.append((self.b.alloca(many, align=LINE if self.lanes > 1 else 0), stored))
         return slots
 
     # -- slots --
@@ -122,14 +127,18 @@ class Accumulators:
 
     def _read(self, slots: Slots, k: int, lane: Val | None) -> Val:
         part = slots.parts[k]
-        value = self.b.load(part[1], self._address(part, lane))
-        return self.b.trunc(value, "i1") if part[1] == "i8" and slots.dtype is bool_ else value
+        value = self.b.load(vector(part[1], self.span), self._address(part, lane), self._align(part))
+        return self.b.trunc(value, like(value.type, "i1")) if part[1] == "i8" and slots.dtype is bool_ else value
 
     def _write(self, slots: Slots, k: int, lane: Val | None, value: Val) -> None:
         part = slots.parts[k]
-        if value.type == "i1" and part[1] == "i8":
-            value = self.b.zext(value, "i8")
-        self.b.store(value, self._address(part, lane))
+        if element_of(value.type) == "i1" and part[1] == "i8":
+            value = self.b.zext(value, like(value.type, "i8"))
+        self.b.store(value, self._address(part, lane), self._align(part))
+
+    def _align(self, part: tuple[Val, str]) -> int:
+        """Bytes that several lanes are aligned to; 0 for what one of them is by its type."""
+        return min(LINE, self.span * width(part[1]) // 8) if self.span > 1 else 0
 
     def _value(self, slots: Slots, lane: Val | None) -> Scalar:
         return tuple(self._read(slots, k, lane) for k in range(len(register_type(slots.dtype))))
@@ -149,14 +158,14 @@ class Accumulators:
     def start(self, lane: Val | None) -> None:
         """Every accumulator at its identity."""
         for slots in self.slots.values():
-            value = tuple(self.b.splat(v, self.width) for v in _identity(slots))
+            value = tuple(self.b.splat(v, self.width * self.span) for v in _identity(slots))
             n = len(value)
             self._set(slots, lane, value)
             if slots.compensated:
                 for k in range(n, 3 * n):
                     self._write(slots, k, lane, const_float(value[0].type, 0.0))
             elif len(slots.parts) > n:
-                self._write(slots, n, lane, const_int(slots.parts[n][1], 0))
+                self._write(slots, n, lane, const_int(vector(slots.parts[n][1], self.span), 0))
 
     def _watches_nan(self, slots: Slots) -> bool:
         """Whether nan is kept apart: a comparison and a choice are one instruction then, and all that carries a
@@ -270,12 +279,14 @@ class Accumulators:
         if slots.running or (dtype.kind == "c" and kind != "sum") or kind in ("any", "all"):
             return self.emit(b, _EXACT_OPS[kind], [old, new], [dtype, dtype], dtype, {})
         if kind == "sum":
-            flags = "reassoc" if self.width == 1 else ""
+            flags = "reassoc" if self.width * self.lanes == 1 else ""
             return tuple(b.fadd(x, y, flags) for x, y in zip(old, new, strict=True))
         if kind == "prod":
             return (b.fmul(old[0], new[0], "reassoc"),)
         # The one pair lets nan win, the other lets it lose.
         name = {"max": "maximum", "min": "minimum", "fmax": "maximumnum", "fmin": "minimumnum"}[kind]
+        if self.lanes > 1:  # either zero, which is half the instructions; this order does without stores under masks
+            return (b.intrinsic(name, new[0], old[0], flags="nsz"),)
         return (b.intrinsic(name, old[0], new[0]),)
 
     def _combine_integers(self, kind: str, signed: bool, old: Val, new: Val) -> Val:

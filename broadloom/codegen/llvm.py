@@ -480,15 +480,16 @@ class FunctionBuilder:
 
     # -- calls --
 
-    def call(self, function: Function, *args: Val, attributes: str = "") -> Val:
-        """The call's value; for a void function a value of type void that nothing may use."""
+    def call(self, function: Function, *args: Val, attributes: str = "", flags: str = "") -> Val:
+        """The call's value; for a void function a value of type void that nothing may use. `flags` are a float's."""
         fixed = tuple(a.type for a in args[: len(function.params)])
         ok = fixed == function.params and (len(args) == len(fixed) or function.varargs)
         check(ok, f"call {function.name}{function.params}", *args)
         spelled = function.result
         if function.varargs:
             spelled += f" ({', '.join((*function.params, '...'))})"
-        text = f"call {spelled} {function.name}({', '.join(map(str, args))}){' ' + attributes if attributes else ''}"
+        words = f"call {flags} {spelled}" if flags else f"call {spelled}"
+        text = f"{words} {function.name}({', '.join(map(str, args))}){' ' + attributes if attributes else ''}"
         if function.result == "void":
             self.emit(text)
             return Val("void", "%void")
@@ -503,9 +504,9 @@ class FunctionBuilder:
             return Val("void", "%void")
         return self.value(result, text)
 
-    def intrinsic(self, name: str, *args: Val, result: str | None = None) -> Val:
+    def intrinsic(self, name: str, *args: Val, result: str | None = None, flags: str = "") -> Val:
         """`llvm.<name>` on the arguments, declared on the way: `b.intrinsic("fabs", x)` calls `llvm.fabs.f32` for a
-        float x. `result` is needed by the saturating float-to-int conversions alone."""
+        float x. `result` is needed by the saturating float-to-int conversions alone, `flags` are of floats."""
         spec = _INTRINSICS.get(name)
         t: str = args[0].type
         r: str = t
@@ -522,7 +523,8 @@ class FunctionBuilder:
             r = element_of(t)
         elif name.endswith(".with.overflow"):
             r = f"{{ {t}, {like(t, 'i1')} }}"
-        return self.call(self.module.declare(f"llvm.{name}.{suffix}", r, tuple(a.type for a in args)), *args)
+        function = self.module.declare(f"llvm.{name}.{suffix}", r, tuple(a.type for a in args))
+        return self.call(function, *args, flags=flags)
 
     # -- structured control flow --
 

@@ -8,7 +8,8 @@ does not depend on the range it is in. Four plans:
 
 - *points*: for each outer point the stages run in order, their loops inside.
 - *columns*: where the stage loops stride through memory and the last outer loop does not (a sum over the first
-  axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous.
+  axis), blocks of outer points are folded side by side, the stage loops outside, so that loads are contiguous. What
+  is folded lies in arrays on the stack; vectors of neighbouring points walk along them (`rows.beside_of`).
 - *tiles*: where some accesses walk along another outer loop than the last (a transposition), the function runs a
   range of square tiles instead of points, so that each cache line is used while it is there.
 - *panels*: where matrices are multiplied (`panels.py`), the function runs a range of tiles of some rows by a vector of
@@ -29,7 +30,7 @@ from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, first_lane
 from broadloom.codegen.panels import ROWS, Panel
 from broadloom.codegen.plans import TILE
 from broadloom.codegen.rows import Row, points_of
-from broadloom.codegen.stage_loops import StageLoops
+from broadloom.codegen.stage_loops import Run, StageLoops
 from broadloom.codegen.streams import Stream, points_together, steps_of
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Indirect, Ring, Table
@@ -385,20 +386,58 @@ class NestBuilder(StageLoops):
 
     def _side_by_side(self, first: Val, lanes: Val) -> None:
         """All stages, for a block of points of the last outer loop."""
-        variable = self.kernel.outer[-1].variable
 
-        def each(run: Callable[[Val | None], None]) -> None:
-            def iteration(lane: Val) -> None:
-                point = self.b.add(first, lane, "nuw nsw")
-                self.indexer.open(self.b.fenced())
-                self.indexer.bind(variable, point)
-                run(lane)
-                self.indexer.close()
+        def each(run: Run) -> None:
+            if self.beside is None:
+                self.b.module.plain = True
+                self.b.for_loop(i64(0), lanes, partial(self._lane, run, first), name="lane", flags="nuw nsw")
+            else:
+                self._beside_in_vectors(self.beside, run, first, lanes)
 
-            self.b.module.plain = True
-            self.b.for_loop(i64(0), lanes, iteration, name="lane", flags="nuw nsw")
-
-        self.lane_count = lanes
-        each(self.accumulators.start)
+        self.lane_count, self.before_stages = lanes, self.b.fenced()
+        self.lane_masks.clear()
+        self._all_lanes(self.accumulators.start)
         for stage in self.kernel.stages:
             self._stage(stage, each)
+
+    def _lane(self, run: Run, first: Val, lane: Val) -> None:
+        """What is run for a lane, or a vector of lanes, of those from the point `first` on."""
+        point = self.b.add(first, lane, "nuw nsw")
+        self.indexer.open(self.b.fenced())
+        self.indexer.bind(self.kernel.outer[-1].variable, point)
+        run(lane)
+        self.indexer.close()
+
+    def _first_lanes(self, count: int) -> Val:
+        """Which of so many lanes are there; the same in all stages."""
+        if count not in self.lane_masks:
+            with self.b.before_end(self.before_stages):
+                self.lane_masks[count] = some_lanes(self.b, self.lane_count, count)
+        return self.lane_masks[count]
+
+    def _beside_in_vectors(self, row: Row, run: Run, first: Val, lanes: Val) -> None:
+        """Runs vectors of lanes, whose accumulators lie side by side, and then what is left of them."""
+        b = self.b
+
+        def step(lane: Val, count: int = row.count, mask: Val | None = None) -> None:
+            self.vector, self.accumulators.span = Lanes(row.variable, count, mask), count
+            self._lane(run, first, lane)
+            self.vector, self.accumulators.span = None, 1
+
+        def rest(lane: Val) -> None:
+            step(lane, row.rest, some_lanes(b, b.sub(lanes, lane, "nsw"), row.rest))
+
+        if row.masked and self._takes_one_step(row.count):
+            step(i64(0), row.count, self._first_lanes(row.count))
+            return
+        if row.masked and self.brief:
+            b.for_loop(i64(0), lanes, rest, step=row.rest, name="lane", flags="nuw nsw")
+            return
+        full = self._whole(row.count, i64(0), lanes)
+        b.for_loop(i64(0), full, step, step=row.count, name="lane", flags="nuw nsw")
+        if row.masked:
+            b.for_loop(full, lanes, rest, step=row.rest, name="rest", flags="nuw nsw")
+        else:
+            hints = self._hints("vectorize.enable, i1 false")
+            single = partial(self._lane, run, first)
+            b.for_loop(full, lanes, single, name="lane", flags="nuw nsw", metadata=hints)

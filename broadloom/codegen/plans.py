@@ -66,7 +66,8 @@ def runs_in_columns(kernel: Kernel) -> bool:
         if stage.loops:
             inner = stage.loops[-1].variable
             for access in accesses(stage.body):
-                score += (stride(access.index, last.variable) == 1) - (stride(access.index, inner) == 1)
+                if {last.variable, inner} <= free_symbols(access.index):  # others are no long walk in either
+                    score += (stride(access.index, last.variable) == 1) - (stride(access.index, inner) == 1)
     return score > 0
 
 

@@ -28,6 +28,7 @@ from broadloom.fusion.ir import (
     Kernel,
     Literalv,
     Load,
+    Loop,
     Reduce,
     Stage,
     Store,
@@ -108,6 +109,39 @@ def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
     count = lanes * _registers(extent, lanes, most)
     count, rest = max(LEAST, count), max(LEAST, lanes)
     return Row(loop.variable, count, _has_masks(features), rest, cost > LONG and count == rest)
+
+
+def beside_of(
+    stage: Stage, column: Loop, accumulators: Mapping[str, Accumulator], features: frozenset[str]
+) -> Row | None:
+    """How a stage of a kernel that runs in columns takes these side by side in vectors; None where it does not."""
+    instructions = stage.body.instructions
+    if not all(_is_plain(i, column.variable, accumulators) for i in instructions):
+        return None
+    if not any(isinstance(i, Store | Reduce) for i in instructions):
+        return None
+    read = [max(4, i.dtype.itemsize) for i in instructions if isinstance(i, Accumulated)]
+    widest = max((*read, *(_bytes(i, accumulators) for i in instructions)))
+    if widest == 0:
+        return None
+    lanes, cost = vector_bits(features) // 8 // widest, body_cost(stage.body)
+    few = isinstance(column.extent, int) and column.extent <= lanes * REGISTERS
+    most = REGISTERS if cost < LIGHT or (few and cost <= LONG) else 2 if cost <= LONG else 1
+    return Row(column.variable, _side_by_side(column, lanes, most), _has_masks(features), max(LEAST, lanes))
+
+
+def accumulators_of(column: Loop, accumulators: Sequence[Accumulator], features: frozenset[str]) -> int:
+    """How many columns a step over their accumulators takes."""
+    lanes = vector_bits(features) // 8 // max((max(4, a.dtype.real.itemsize) for a in accumulators), default=4)
+    return _side_by_side(column, lanes, REGISTERS)
+
+
+def _side_by_side(column: Loop, lanes: int, most: int) -> int:
+    """Columns of a step of at most so many registers: all of them if it may, so that sums stay in registers."""
+    extent = column.extent
+    while isinstance(extent, int) and most > 1 and extent <= lanes * most // 2:
+        most //= 2
+    return max(LEAST, lanes * most)
 
 
 def _is_in_step(bodies: Sequence[Body]) -> bool:

@@ -35,7 +35,7 @@ from broadloom.codegen.plans import (
     stops,
     tiled_loop,
 )
-from broadloom.codegen.rows import Row, row_of
+from broadloom.codegen.rows import Row, accumulators_of, beside_of, row_of
 from broadloom.codegen.streams import Stream, points_together
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType, float32
@@ -43,6 +43,9 @@ from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_
 from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
 from broadloom.fusion.memory_plan import elements
 from broadloom.symbolic import Size, Symbol
+
+Run = Callable[[Val | None], None]
+Each = Callable[[Run], None]
 
 _SUMS = ("sum", "prod")  # whose order in a plain loop is for LLVM to choose
 
@@ -84,6 +87,9 @@ class StageLoops:
         self.stored = frozenset(a.buffer for x in bodies_of(kernel) for a in accesses(x) if a.mode != "load")
         self.given: dict[int, Mapping[int, Given]] = {}
         self.lane_count = i64(1)
+        self.before_stages = b.current
+        self.lane_masks: dict[int, Val] = {}
+        self.beside: Row | None = None  # how the lanes at hand run in vectors
         self.loops, _ = ranged_loops(kernel)
         self.chunk = POINT_CHUNK if self.panel is None and not self.columns else COLUMN_CHUNK
         self.ctx, self.begin, self.end = b.params[0], b.params[-2], b.params[-1]
@@ -92,12 +98,18 @@ class StageLoops:
         for symbol, value in symbols.items():
             self.indexer.bind(symbol, value)
         width = sum(24 * (1 + (a.value_dtype.kind == "c")) for a in kernel.accumulators)
-        self.lanes = max(64, min(COLUMN_LANES, COLUMN_STACK // max(1, width)) // 64 * 64) if self.columns else 1
+        self.lanes = self._lanes(COLUMN_STACK // max(1, width)) if self.columns else 1
         if self.panel is None:
             self.accumulators = self._accumulators(self.lanes)
         else:  # in registers while they are summed, in memory after that
             self.rows = [self._accumulators(1) for _ in range(ROWS)]
             self.accumulators = self.spill = self._accumulators(ROWS)
+
+    def _lanes(self, most: int) -> int:
+        """Outer points side by side: whole steps of the widest vectors, no more than there are."""
+        extent = self.kernel.outer[-1].extent
+        many = min(COLUMN_LANES, most) if not isinstance(extent, int) else min(COLUMN_LANES, most, extent + 63)
+        return max(64, many // 64 * 64)
 
     def _accumulators(self, lanes: int) -> Accumulators:
         running: set[str] = set()
@@ -120,6 +132,21 @@ class StageLoops:
             lanes=lanes,
             width=1 if self.panel is None else self.panel.lanes,
         )
+
+    def _all_lanes(self, run: Run) -> None:
+        """Runs what works on accumulators alone, for all lanes and those that make the last vector whole."""
+        count = accumulators_of(self.loops[-1], self.kernel.accumulators, self.b.module.features)
+        self.accumulators.span = count
+        if self._takes_one_step(count):
+            run(i64(0))
+        else:
+            self.b.for_loop(i64(0), self.lane_count, run, step=count, name="lane", flags="nuw nsw")
+        self.accumulators.span = 1
+
+    def _takes_one_step(self, count: int) -> bool:
+        """Whether so many lanes are all there are: without a loop over them, they stay in registers."""
+        extent = self.kernel.outer[-1].extent
+        return isinstance(extent, int) and extent <= count
 
     def _guarded(self, run: Callable[[], None]) -> None:
         self.indexer.open(self.b.fenced())
@@ -145,7 +172,7 @@ class StageLoops:
             loops = self.b.loops
             run()
             self.indexer.close()
-            if vectorise and not border and self.vector is None and self.b.loops == loops:
+            if vectorise and not border and not self.columns and self.vector is None and self.b.loops == loops:
                 self.b.module.plain = True
                 self.b.module.sums |= any(a.dtype.is_inexact and a.kind in _SUMS for a in self.kernel.accumulators)
 
@@ -214,19 +241,22 @@ class StageLoops:
 
     # -- stages --
 
-    def _stage(self, stage: Stage, each: Callable[[Callable[[Val | None], None]], None]) -> None:
+    def _stage(self, stage: Stage, each: Each) -> None:
         """The loops of a stage; `each` runs its argument for the point, or for each lane."""
         reduced = {i.name for i in instructions_of(stage.body) if isinstance(i, Reduce)}
         chunked = [n for n, s in self.accumulators.slots.items() if s.compensated and n in reduced]
         stopping = not self.columns and self.panel is None and stops(stage, self.accumulators)
         cut = chunked_loop(stage.loops, self.chunk if chunked else STOP_CHUNK) if chunked or stopping else None
 
-        def flush(lane: Val | None) -> None:
-            for name in chunked:
-                self.accumulators.flush(name, lane)
+        def flush() -> None:
+            def run(lane: Val | None) -> None:
+                for name in chunked:
+                    self.accumulators.flush(name, lane)
+
+            (each if not self.columns else self._all_lanes)(run)
 
         searching = not self.columns and searches(stage, self.accumulators)
-        row = self._row(stage)
+        row, beside = self._row(stage), self._beside(stage)
 
         def whole(run: Callable[[], None]) -> None:
             """What adds up to one chunk."""
@@ -249,11 +279,13 @@ class StageLoops:
 
         def nest(k: int) -> None:
             if k == len(stage.loops):
+                self.beside = beside
                 run = partial(each, lambda lane: self._body(stage, lane))
                 if self.columns:
                     self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
                 else:
                     run()
+                self.beside = None
                 return
             loop = stage.loops[k]
             if searching and k == len(stage.loops) - 1:
@@ -272,7 +304,7 @@ class StageLoops:
                     self.b.if_then(is_open, lambda: self._guarded(run))
                 else:
                     run()
-                each(flush)
+                flush()
 
             self.b.for_loop(i64(0), extent, chunk, step=cut[1], name="chunk", flags="nuw nsw")
 
@@ -281,7 +313,7 @@ class StageLoops:
         else:
             nest(0)
         if chunked and cut is None:  # a short stage of a sum that is chunked elsewhere
-            each(flush)
+            flush()
 
     # -- rows --
 
@@ -290,6 +322,12 @@ class StageLoops:
             return None
         accumulators = {a.name: a for a in self.kernel.accumulators}
         return row_of(stage, accumulators, self.b.module.features, few=self._reads_partials(stage))
+
+    def _beside(self, stage: Stage) -> Row | None:
+        if not self.columns:
+            return None
+        accumulators = {a.name: a for a in self.kernel.accumulators}
+        return beside_of(stage, self.loops[-1], accumulators, self.b.module.features)
 
     def _reads_partials(self, stage: Stage) -> bool:
         """Whether a stage runs once, over what other kernels have left: far fewer numbers than these went through."""

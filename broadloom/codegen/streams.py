@@ -50,9 +50,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A kernel's results go through the caches, because of `reason`."""
+    """A kernel's results go through the caches, because of `reason`, which with `shown` says how the kernel runs."""
 
     reason: str
+    shown: bool = False
 
 
 def choose(
@@ -75,7 +76,9 @@ def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[
     found = [a for s in kernel.stages for a in accesses(s.body)]
     if kernel.serial or kernel.local or not kernel.outer:
         return Keep("its points are no plain walk through memory")
-    if runs_in_columns(kernel) or panel_of(kernel) is not None or tiled_loop(kernel) is not None:
+    if runs_in_columns(kernel):
+        return Keep("neighbouring points side by side, as loops within them stride through memory", shown=True)
+    if panel_of(kernel) is not None or tiled_loop(kernel) is not None:
         return Keep("its points are no plain walk through memory")
     if any(s.loops for s in kernel.stages):
         return _choose_rows(kernel, buffers, last, read)

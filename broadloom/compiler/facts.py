@@ -128,7 +128,7 @@ def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRe
     ops = tuple(o for o in dict.fromkeys(step.origins) if o != "copy" or len(set(step.origins)) == 1)
     counts = _counts([s.body for s in stages_of(step) if not s.border])
     tables = tuple((t.entries, _counts([t.body])) for t in step.tables)
-    reason = how.reason if isinstance(how, Stream) else ""
+    reason = how.reason if isinstance(how, Stream) or (how is not None and how.shown) else ""
     return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables, reason)
 
 

@@ -1,15 +1,27 @@
-"""Columns that threads share: how wide their pieces are, and that values do not depend on them."""
+"""Columns side by side: the vectors they run in, every number of them, and how threads share them."""
 
 from __future__ import annotations
+
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.codegen.abi import features_of
 from broadloom.codegen.plans import COLUMN_STEP, runs_in_columns
+from broadloom.runtime.target import assembly, host
 
+from . import programs
 from .programs import Native
-from .test_panels import kernels, program
+from .test_panels import FEATURES, HERE, kernels, program
+
+
+@pytest.fixture(params=sorted(FEATURES))
+def machine(request, monkeypatch):
+    target = replace(host(), features=FEATURES[request.param])
+    monkeypatch.setattr(programs, "host", lambda: target)
 
 
 def softmax(x):
@@ -36,3 +48,119 @@ def test_columns_add_up_alike_on_any_threads(shape, rng):
     x = rng.normal(size=shape).astype(np.float32)
     results = {n: bl.compile(softmax, options={"num_threads": n})(x).tobytes() for n in (1, 2, 3, 4)}
     assert len(set(results.values())) == 1
+
+
+def logsumexp(x):
+    top = np.max(x, axis=0)
+    return np.log(np.sum(np.exp(x - top), axis=0)) + top
+
+
+def extremes(x):
+    return np.max(x, axis=0), np.min(x, axis=0), np.sum(x, axis=0), np.prod(x, axis=0)
+
+
+def weighted(w, x):
+    return np.maximum(x, np.exp(w)[:, None]).sum(0) / w.shape[0]
+
+
+def is_ready(native):
+    return "!broadloom.ready = " in native.text
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_columns_of_every_number_are_vectors(dtype, dynamic, machine, rng):
+    x = rng.normal(size=(9, 40)).astype(dtype)
+    several = Native(program(softmax, x, dynamic=True)) if dynamic else None
+    for n in [4, 5, 15, 16, 17, 33, 64, 65, 100, 127, 130] if dynamic else [12, 33, 130]:
+        x = rng.normal(size=(9, n)).astype(dtype)
+        native = several or Native(program(softmax, x))
+        assert is_ready(native)
+        (got,) = native(x)
+        np.testing.assert_allclose(got, softmax(x.astype(np.float64)), rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "function", [softmax, logsumexp, lambda x: x.var(0), lambda x: (x - x.mean(0)) / (x.std(0) + 1), extremes]
+)
+def test_passes_down_columns_are_vectors(function, dynamic, rng):
+    """Of more rows than are added up in one chunk, and more columns than lie in one block."""
+    x = rng.normal(loc=1, scale=0.1, size=(300, 1100)).astype(np.float32)
+    native = Native(program(function, x, dynamic=dynamic))
+    assert is_ready(native)
+    want = function(x.astype(np.float64))
+    for got, wanted in zip(native(x), want if isinstance(want, tuple) else (want,), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_nan_and_zeros_down_columns(machine, rng):
+    x = rng.normal(size=(50, 77)).astype(np.float32)
+    x[3, ::5], x[0, ::7], x[49, ::9], x[:, 1] = np.nan, np.nan, np.inf, -np.inf
+    x[:, 2], x[::2, 2] = 0.0, -0.0
+    native = Native(program(extremes, x))
+    for got, want in zip(native(x)[:2], extremes(x)[:2], strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "int64"])
+def test_integers_add_up_down_columns(dtype, machine, rng):
+    x = rng.integers(0, 100, (21, 70)).astype(dtype)
+    native = Native(program(extremes, x))
+    assert is_ready(native)
+    for got, want in zip(native(x), extremes(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_columns_beside_what_is_the_same_for_all_of_them(machine, rng):
+    x, w = rng.normal(size=(31, 45)), rng.normal(size=31)
+    native = Native(program(weighted, w, x))
+    assert is_ready(native)
+    np.testing.assert_allclose(native(w, x)[0], weighted(w, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 70), (2, 9, 12), (5, 300, 33), (0, 5, 9), (3, 0, 9), (3, 5, 0)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_columns_along_a_middle_axis_in_any_pieces(shape, dynamic, rng):
+    def scaled(x):
+        return x * 2 - (x * x).sum(1, keepdims=True)
+
+    x = rng.normal(size=shape).astype(np.float32)
+    p = program(scaled, x, dynamic=dynamic)
+    whole = Native(p)
+    assert is_ready(whole) or not x.size
+    want = whole(x)[0]
+    np.testing.assert_allclose(want, scaled(x), rtol=1e-4, atol=1e-5)
+    for split in [] if not x.size else [(0.1, 0.37), (0.013, 0.5, 0.51), (1 / 3,)]:
+        got = Native(p, split=split, always_split=True)(x)[0]
+        assert got.tobytes() == want.tobytes()
+
+
+def test_columns_that_begin_anywhere(rng):
+    x = np.asfortranarray(rng.normal(size=(40, 67)).astype(np.float32).T).T[:, 3:]
+    f = bl.compile(lambda x: x.max(0) + x.sum(0))
+    np.testing.assert_allclose(f(x), x.max(0) + x.sum(0), rtol=1e-5)
+    memory = np.zeros(40 * 67 * 4 + 1, np.uint8)
+    odd = memory[1:].view(np.float32).reshape(40, 67)
+    odd[:] = rng.normal(size=(40, 67))
+    np.testing.assert_allclose(f(odd), odd.max(0) + odd.sum(0), rtol=1e-5, atol=1e-5)
+
+
+def test_the_report_says_that_points_run_side_by_side(rng):
+    f = bl.compile(lambda x: x.max(0))
+    f(rng.normal(size=(40, 50)))
+    assert "; neighbouring points side by side, as loops within them stride through memory" in str(f.report())
+    g = bl.compile(lambda x: x.max(1))
+    g(rng.normal(size=(40, 50)))
+    assert "side by side" not in str(g.report())
+
+
+@pytest.mark.parametrize("columns", [9, 12, 16, 17, 40, 64])
+@pytest.mark.parametrize("function", [lambda x: x.sum(0), lambda x: x.max(0)])
+def test_sums_of_few_columns_stay_in_registers(function, columns, rng):
+    x = rng.normal(size=(1000, columns)).astype(np.float32)
+    native = Native(program(function, x), split=(0.2, 0.7), always_split=True)
+    np.testing.assert_allclose(native(x)[0], function(x.astype(np.float64)), rtol=1e-4, atol=1e-4)
+    if {"avx512vl", "avx512bw"} <= features_of(HERE):
+        body = assembly(native.text).split("kernel.0.body:")[1].split("retq")[0]
+        assert is_ready(native) and not re.search(r"zmm\d+, \d*\(%rsp", body)
