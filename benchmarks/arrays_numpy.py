@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy import (
     abs,  # NumPy's names
     astype,
+    concatenate,
     cumsum,
     exp,
     fft,
@@ -27,6 +28,7 @@ from scipy.special import erf
 __all__ = [
     "abs",
     "astype",
+    "concatenate",
     "cumsum",
     "erf",
     "exp",

@@ -20,6 +20,10 @@ def astype(x, dtype):
     return x.to(dtype)
 
 
+def concatenate(parts, axis=0):
+    return torch.cat(parts, dim=axis)
+
+
 def cumsum(x):
     return torch.cumsum(x, 0)
 
@@ -66,6 +70,16 @@ def layer_norm(x, residual, scale, offset):
     return functional.layer_norm(x + residual, x.shape[-1:], scale, offset, 1e-5)
 
 
+def transformer_block(x, qkv, out, up, down, scale, offset):
+    batch, time, width = x.shape
+    h = functional.layer_norm(x, (width,), scale[0], offset[0], 1e-5) @ qkv
+    query, key, value = h.reshape(batch, time, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
+    mixed = functional.scaled_dot_product_attention(query, key, value)
+    x = x + mixed.transpose(1, 2).reshape(batch, time, width) @ out
+    h = functional.layer_norm(x, (width,), scale[1], offset[1], 1e-5)
+    return x + functional.gelu(h @ up, approximate="tanh") @ down
+
+
 # What PyTorch's library has in one piece, by the name of the workload.
 LIBRARY: dict[str, Callable[..., Any]] = {
     "gelu-small": lambda x: functional.gelu(x, approximate="tanh"),
@@ -77,4 +91,5 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "variance": lambda x: torch.var(x, correction=0),
     "kernel-sums": kernel_sums,
     "dense-gelu": dense_gelu,
+    "transformer": transformer_block,
 }

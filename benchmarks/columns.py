@@ -56,13 +56,13 @@ class Column:
 
 
 def stepped(function: Function, steps: int) -> Function:
-    """The function applied to its own result, `steps` times."""
+    """The function applied to its own result, `steps` times; other arguments stay."""
     if steps == 1:
         return function
 
-    def run(state: Any) -> Any:
+    def run(state: Any, *others: Any) -> Any:
         for _ in range(steps):
-            state = function(state)
+            state = function(state, *others)
         return state
 
     return run
@@ -110,7 +110,9 @@ def jax(workload: Workload, arguments: Arrays) -> Prepared | None:
     module = importlib.import_module("jax")
     function = workload.make(importlib.import_module("benchmarks.arrays_jax"))
     if workload.steps > 1:
-        compiled = module.jit(lambda state: module.lax.fori_loop(0, workload.steps, lambda _, s: function(s), state))
+        compiled = module.jit(
+            lambda state, *others: module.lax.fori_loop(0, workload.steps, lambda _, s: function(s, *others), state)
+        )
     else:
         compiled = module.jit(function)
     arrays = [module.device_put(a) for a in arguments]

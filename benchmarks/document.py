@@ -34,8 +34,8 @@ HOW = """\
   piece, `numba` a loop written by hand. Arguments are converted before anything is timed.
 - On each workload the columns take turns, in random order in each round, after an untimed call. A time is the median of
   the rounds, with what a tenth of them lies below and above. A ratio is taken within each round, and so are its bounds.
-- Of `heat-steps`, NumPy, torch, `torch.compile` and Broadloom run one step 50 times from Python; jax and numba compile
-  all of it.
+- Of `heat-steps` and `recurrence`, NumPy, torch, `torch.compile` and Broadloom run one step 50 or 1000 times from
+  Python; jax and numba compile all of it.
 - A result that is not NumPy's, within 1e-3 (single precision) or 1e-7 (double) of its largest value or one step of an
   integer, has no time.
 - First calls are made in a process that has compiled a trifle before; with an empty cache, and with one that another

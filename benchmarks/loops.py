@@ -299,6 +299,15 @@ def cumsum(x):
     return out
 
 
+@serial
+def recurrence(h, a, b):
+    state = h.copy()
+    for _ in range(1000):
+        for i in range(state.size):
+            state[i] = a[i] * state[i] + b[i]
+    return state
+
+
 @parallel
 def scaled_copy(x):
     out = np.empty_like(x)
@@ -327,5 +336,6 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "tone-blur": tone_blur,
     "n-body": n_body,
     "cumsum": cumsum,
+    "recurrence": recurrence,
     "scaled-copy": scaled_copy,
 }

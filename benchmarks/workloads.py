@@ -27,9 +27,10 @@ class Workload:
     """`make(namespace)` gives the function, `arguments(scale)` its arguments; scale 1 is the size that is timed.
 
     `line` is its name in the list of promises, empty for those nothing is promised of. A function with `steps` maps a
-    state to the next one and is run that often in a call. `bound` is what limits it: "memory" where its arguments and
-    results have to come through memory, else empty. `flops` are multiplications and additions at scale 1, where they
-    are all that counts. `numpy_only` functions are written with NumPy itself and have no other namespace.
+    state, its first argument, to the next one and is run that often in a call. `bound` is what limits it: "memory"
+    where its arguments and results have to come through memory, else empty. `flops` are multiplications and additions
+    at scale 1, where they are all that counts. `numpy_only` functions are written with NumPy itself and have no other
+    namespace.
     """
 
     name: str
@@ -235,6 +236,55 @@ def spectra(xp: Any) -> Function:
     return spectra
 
 
+HEADS = 4
+
+
+def normalise(xp: Any) -> Function:
+    def normalise(x, scale, offset):
+        centred = x - xp.mean(x, axis=-1, keepdims=True)
+        return centred / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + 1e-5) * scale + offset
+
+    return normalise
+
+
+def transformer_block(xp: Any) -> Function:
+    normalised, shares, activated = normalise(xp), softmax(xp), gelu(xp)
+
+    def transformer_block(x, qkv, out, up, down, scale, offset):
+        batch, time, width = x.shape
+        h = (normalised(x, scale[0], offset[0]) @ qkv).reshape(batch, time, 3, HEADS, width // HEADS)
+        query, key, value = h[:, :, 0].swapaxes(1, 2), h[:, :, 1].swapaxes(1, 2), h[:, :, 2].swapaxes(1, 2)
+        weights = shares(query @ key.swapaxes(2, 3) * (width // HEADS) ** -0.5)
+        x = x + (weights @ value).swapaxes(1, 2).reshape(batch, time, width) @ out
+        return x + activated(normalised(x, scale[1], offset[1]) @ up) @ down
+
+    return transformer_block
+
+
+def decode(xp: Any) -> Function:
+    normalised, shares, activated = normalise(xp), softmax(xp), gelu(xp)
+
+    def decode(x, keys, values, qkv, out, up, down, scale, offset, vocabulary):
+        width = x.shape[1]
+        for layer in range(qkv.shape[0]):
+            h = (normalised(x, scale[layer, 0], offset[layer, 0]) @ qkv[layer]).reshape(3, HEADS, 1, width // HEADS)
+            key = xp.concatenate((keys[layer], h[1]), axis=1)
+            value = xp.concatenate((values[layer], h[2]), axis=1)
+            weights = shares(h[0] @ key.swapaxes(1, 2) * (width // HEADS) ** -0.5)
+            x = x + (weights @ value).reshape(1, width) @ out[layer]
+            x = x + activated(normalised(x, scale[layer, 1], offset[layer, 1]) @ up[layer]) @ down[layer]
+        return x @ vocabulary
+
+    return decode
+
+
+def recurrence(xp: Any) -> Function:
+    def recurrence(h, a, b):
+        return a * h + b
+
+    return recurrence
+
+
 def photograph(scale: float) -> Arrays:
     return (_rng().integers(0, 256, (_size(1080, scale), _size(1920, scale), 3), dtype=np.uint8),)
 
@@ -281,6 +331,30 @@ def matrix_vector(scale: float) -> Arrays:
 def dense(scale: float) -> Arrays:
     n = _size(1024, scale)
     return _normal(n, n), _normal(n, n) / np.float32(n**0.5), _normal(n)
+
+
+def _weights(width: int, *layers: int) -> Arrays:
+    """Of transformer layers: qkv, out, up, down, and the scales and offsets of two norms."""
+    sizes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+    matrices = tuple(_normal(*layers, *s) / np.float32(s[0] ** 0.5) for s in sizes)
+    return *matrices, 1 + 0.1 * _normal(*layers, 2, width), 0.1 * _normal(*layers, 2, width)
+
+
+def tokens(scale: float) -> Arrays:
+    width = 64 * _size(4, scale)
+    return _normal(4, _size(128, scale), width), *_weights(width)
+
+
+def cached_tokens(scale: float) -> Arrays:
+    width, layers = 64 * _size(4, scale), _size(4, scale)
+    cache = _normal(2, layers, HEADS, _size(128, scale), width // HEADS)
+    vocabulary = _normal(width, _size(1000, scale)) / np.float32(width**0.5)
+    return _normal(1, width), cache[0], cache[1], *_weights(width, layers), vocabulary
+
+
+def decaying(scale: float) -> Arrays:
+    h, a, b = _normal(3, _size(256, scale))
+    return h, np.tanh(a), b
 
 
 WORKLOADS: tuple[Workload, ...] = (
@@ -342,6 +416,8 @@ WORKLOADS: tuple[Workload, ...] = (
         line="W7",
         steps=50,
     ),
+    Workload("transformer", "transformer block, batch 4, 128 tokens, width 256", transformer_block, tokens, line="W9a"),
+    Workload("decode", "a token of a GPT of 4 layers, width 256, 128 cached", decode, cached_tokens, line="W10"),
     Workload("solve", "10000 systems of 8x8", solve, systems, line="W11b"),
     Workload("cholesky", "10000 Cholesky factors of 8x8", cholesky, definite, line="W11c"),
     Workload(
@@ -356,6 +432,7 @@ WORKLOADS: tuple[Workload, ...] = (
         line="W15a",
         bound="memory",
     ),
+    Workload("recurrence", "h = a*h + b, width 256, 1000 steps", recurrence, decaying, line="W15b", steps=1000),
     Workload(
         "scaled-copy",
         "x * 0.5 on 256 MB",
