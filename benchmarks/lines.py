@@ -61,6 +61,8 @@ REASONS: dict[str, str] = {
     "the quick one saves 13: shuffles, as in solves",
     "first call over torch-compile's": "as over jax's; where torch falls back to its eager kernels (solve, cholesky, "
     "cumsum) it takes 60 to 140 ms, and a bare run of LLVM 2 to 3",
+    "W7: first call over torch-compile's": "28 of 64 ms are the 50 steps themselves, which the call makes; the rest as "
+    "over jax's",
     "W7: warm first call over torch-compile's": "28 ms are the 50 steps themselves, which the call makes",
     "warm first call over torch-compile's": "torch falls back to its eager kernels, which it calls after 60 to 140 ms: "
     "a fortieth is 1.5 to 3.5 ms, as long as it takes to capture a function, to read its object and to link it",

@@ -59,3 +59,25 @@ def test_only_what_pays_is_shared_out(name: str, dynamic: bool, rng: np.random.G
             with pool.run(4) as jobs:
                 compiled(*arguments)
             assert any(len(job.threads) > 1 for job in jobs) == several, jobs
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("rows", [150, 700])
+def test_few_elements_of_a_window_are_made_twice(rows: int, dynamic: bool, rng: np.random.Generator) -> None:
+    """Each chunk of rows makes two more than its own anew: a sine a pixel, and a fifth of one at most besides."""
+
+    def smoothed(x: Array) -> Array:
+        y = np.sin(x)
+        return np.asarray(y[:-2] + 2 * y[1:-1] + y[2:])
+
+    x = rng.standard_normal((rows, 2000)).astype(np.float32)
+    with observed() as pool:
+        compiled = bl.compile(smoothed, fullgraph=True, dynamic=dynamic)
+        for threads in (1, 2, 3, 4):
+            with pool.run(threads) as jobs:
+                compiled(x)
+            assert len(compiled.report().kernels) == 1 and not compiled.report().allocations
+            for job in jobs:
+                made = sum(end - begin + 2 for begin, end in job.chunks)
+                assert job.points == rows - 2 and made <= 1.2 * rows
+            assert threads == 1 or len(jobs) == 1
