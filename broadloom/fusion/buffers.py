@@ -119,13 +119,23 @@ def share_buffers(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer
     for number, step in enumerate(steps):
         for name in effects_of(step).touched:
             users.setdefault(name, []).append(number)
+    heirs: dict[str, str] = {}  # by buffer that was taken over, the one that has its place then
     for number, step in enumerate(steps):
         if isinstance(step, Kernel) and not step.local:  # else rows are read before others are stored
-            for old, new in _successions(steps[number], users, number, buffers):
-                for user in users[old]:
-                    steps[user] = _renamed(steps[user], old, new)
+            steps[number] = step = _renamed(step, {x: _last(heirs, x) for x in effects_of(step).touched if x in heirs})
+            for old, new in _successions(step, users, number, buffers):
+                heirs[old] = new
                 users[new] = sorted({*users.pop(old), *users[new]})
-    return steps
+    names: dict[str, str] = {}
+    for old, new in reversed(heirs.items()):
+        names[old] = names.get(new, new)
+    return [_renamed(step, names) for step in steps]
+
+
+def _last(heirs: Mapping[str, str], name: str) -> str:
+    while name in heirs:
+        name = heirs[name]
+    return name
 
 
 def _buffers(stage: Stage) -> frozenset[str]:
@@ -209,21 +219,21 @@ def _loads(instruction: Instruction, buffer: str) -> bool:
     return False
 
 
-def _renamed(step: Kernel | Extern, old: str, new: str) -> Kernel | Extern:
+def _renamed(step: Kernel | Extern, names: Mapping[str, str]) -> Kernel | Extern:
+    if names.keys().isdisjoint(effects_of(step).touched):
+        return step
     if isinstance(step, Extern):
         regions = [
-            tuple(replace(r, buffer=new) if r.buffer == old else r for r in group)
+            tuple(replace(r, buffer=names.get(r.buffer, r.buffer)) for r in group)
             for group in (step.operands, step.results)
         ]
         return replace(step, operands=regions[0], results=regions[1])
-    if old not in effects_of(step).touched:
-        return step
 
     def renamed(body: Body) -> Body:
-        if old not in facts_of(body).loaded | facts_of(body).stored:
+        if names.keys().isdisjoint(facts_of(body).loaded | facts_of(body).stored):
             return body
         recording = Recording()
-        replay(body, recording, buffers={old: new})
+        replay(body, recording, buffers=names)
         return recording.body()
 
     tables = tuple(replace(t, body=renamed(t.body)) for t in step.tables)
