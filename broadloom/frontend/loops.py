@@ -14,7 +14,6 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.frontend import exponents
 from broadloom.frontend.operands import call, cast, constant, number
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
@@ -41,6 +40,10 @@ OPS: dict[np.ufunc, str] = {
     np.fmax: "fmax",
     np.fmin: "fmin",
     np.logaddexp: "logaddexp",
+    np.logaddexp2: "logaddexp2",
+    np.heaviside: "heaviside",
+    np.ldexp: "ldexp",
+    np.spacing: "spacing",
     np.gcd: "gcd",
     np.logical_and: "logical_and",
     np.logical_or: "logical_or",
@@ -52,6 +55,7 @@ OPS: dict[np.ufunc, str] = {
     np.left_shift: "bitwise_left_shift",
     np.right_shift: "bitwise_right_shift",
     np.invert: "bitwise_invert",
+    np.bitwise_count: "bitwise_count",
     np.equal: "equal",
     np.not_equal: "not_equal",
     np.less: "less",
@@ -173,26 +177,6 @@ def _scaled(numerator: float, denominator: float) -> Loop:
     return run
 
 
-def _heaviside(r: Recorder, x: ArrayHandle, at_zero: ArrayHandle) -> ArrayHandle:
-    zero, one = number(r, x, 0), number(r, x, 1)
-    step = call(r, "where", call(r, "less", x, zero), zero, one)
-    step = call(r, "where", call(r, "equal", x, zero), at_zero, step)
-    return call(r, "where", call(r, "isnan", x), x, step)
-
-
-def _logaddexp2(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
-    """NumPy's: max + log1p(exp2(-|x - y|)) * log2(e), and x + 1 for equal arguments (equal infinities included).
-    16-bit floats in float32, rounded once."""
-    if x.dtype.bits == 16:
-        return cast(r, _logaddexp2(r, *(cast(r, v, dtypes.float32) for v in (x, y))), x.dtype)
-    difference = call(r, "subtract", x, y)
-    distance = call(r, "negative", call(r, "abs", difference))
-    tail = call(r, "multiply", number(r, x, math.log2(math.e)), call(r, "log1p", call(r, "exp2", distance)))
-    larger = call(r, "where", call(r, "greater", difference, number(r, x, 0)), x, y)
-    unequal = call(r, "where", call(r, "isnan", difference), difference, call(r, "add", larger, tail))
-    return call(r, "where", call(r, "equal", x, y), call(r, "add", x, number(r, x, 1)), unequal)
-
-
 def _divmod(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> Results:
     return call(r, "floor_divide", x, y), call(r, "remainder", x, y)
 
@@ -210,21 +194,8 @@ def _lcm(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:
     return cast(r, call(r, "multiply", call(r, "floor_divide", a, call(r, "gcd", a, b)), b), x.dtype)
 
 
-def _bitwise_count(r: Recorder, x: ArrayHandle) -> ArrayHandle:
-    """The number of ones in |x|, by adding neighbouring fields of 1, 2, 4, ... bits."""
-    signed = x.dtype.kind == "i"
-    word = dtypes.BY_NAME[f"uint{max(8, x.dtype.bits)}"]
-    v = cast(r, call(r, "abs", x) if signed else x, word)
-    width = 1
-    while width < word.bits:
-        mask = sum(((1 << width) - 1) << at for at in range(0, word.bits, 2 * width))
-        low = call(r, "bitwise_and", v, constant(r, mask, word))
-        high = call(
-            r, "bitwise_and", call(r, "bitwise_right_shift", v, constant(r, width, word)), constant(r, mask, word)
-        )
-        v = call(r, "add", low, high)
-        width *= 2
-    return cast(r, v, dtypes.uint8)
+def _frexp(r: Recorder, x: ArrayHandle) -> Results:
+    return call(r, "mantissa", x), call(r, "exponent", x)
 
 
 COMPOSED: dict[np.ufunc, Loop] = {
@@ -232,13 +203,8 @@ COMPOSED: dict[np.ufunc, Loop] = {
     np.radians: _scaled(math.pi, 180.0),
     np.rad2deg: _scaled(180.0, math.pi),
     np.degrees: _scaled(180.0, math.pi),
-    np.heaviside: _heaviside,
-    np.logaddexp2: _logaddexp2,
     np.divmod: _divmod,
     np.modf: _modf,
-    np.spacing: exponents.spacing,
-    np.frexp: exponents.frexp,
-    np.ldexp: exponents.ldexp,
+    np.frexp: _frexp,
     np.lcm: _lcm,
-    np.bitwise_count: _bitwise_count,
 }

@@ -15,7 +15,7 @@ from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.elementwise import truth
 from broadloom.frontend.indexing import take
-from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, promote
+from broadloom.frontend.operands import as_array, call, cast, constant, from_size, is_symbolic, promote
 from broadloom.frontend.sorting import flat
 from broadloom.frontend.ufuncs import apply, deliver
 from broadloom.frontend.unsupported import plain_numpy_raises
@@ -148,48 +148,18 @@ def _interpolated(
     """NumPy's loop, point by point; a point of the data gives its own height."""
     n, d = xp.shape[0], fp.dtype
     bottom, top = _at(r, xp, 0), _at(r, xp, n - 1)
-    outside_low, outside_high = apply(r, np.less, x, bottom), apply(r, np.greater, x, top)
+    outside = [(apply(r, np.less, x, bottom), low), (apply(r, np.greater, x, top), high)]
     if shapes.same(r, n, 1):
-        inner = shapes.expand(r, _at(r, fp, 0), x.shape)
-        return _picked(r, [(outside_low, low), (outside_high, high)], inner)
-    found = search(r, xp, x, "right")
-    one, zero = constant(r, 1, dtypes.int64), constant(r, 0, dtypes.int64)
-    last = apply(r, np.subtract, n, 2)
-    left = call(r, "minimum", call(r, "maximum", call(r, "subtract", found, one), zero), last)
-    right = call(r, "add", left, one)
-    x0, x1 = take(r, xp, left), take(r, xp, right)
-    y0, y1 = take(r, fp, left), take(r, fp, right)
-    if d.kind == "c":
-        parts = [_line(r, x, x0, x1, call(r, p, y0), call(r, p, y1), True) for p in ("real", "imag")]
-        line = call(r, "complex", *parts)
-    else:
-        line = _line(r, x, x0, x1, y0, y1, False)
-    nan = call(r, "isnan", x)
-    itself = cast(r, x, d)
-    at_left, at_top = call(r, "equal", x, x0), call(r, "equal", x, top)
-    exact = [(at_top, shapes.expand(r, _at(r, fp, n - 1), x.shape)), (at_left, y0)]
-    return _picked(r, [(nan, itself), (outside_low, low), (outside_high, high), *exact], line)
-
-
-def _line(
-    r: Recorder, x: ArrayHandle, x0: ArrayHandle, x1: ArrayHandle, y0: ArrayHandle, y1: ArrayHandle, inverse: bool
-) -> ArrayHandle:
-    """The line through two points, from the other end where the first gives nan; flat where both heights are equal.
-    For complex heights NumPy multiplies by the inverse of the distance."""
-    rise, run = call(r, "subtract", y1, y0), call(r, "subtract", x1, x0)
-    if inverse:
-        slope = call(r, "multiply", rise, call(r, "divide", constant(r, 1.0), run))
-    else:
-        slope = call(r, "divide", rise, run)
-    first = _from(r, slope, x, x0, y0)
-    second = _from(r, slope, x, x1, y1)
-    level = apply(r, np.logical_and, call(r, "isnan", second), call(r, "equal", y0, y1))
-    second = call(r, "where", level, y0, second)
-    return call(r, "where", call(r, "isnan", first), second, first)
-
-
-def _from(r: Recorder, slope: ArrayHandle, x: ArrayHandle, at: ArrayHandle, height: ArrayHandle) -> ArrayHandle:
-    return call(r, "add", call(r, "multiply", slope, call(r, "subtract", x, at)), height)
+        return _picked(r, outside, shapes.expand(r, _at(r, fp, 0), x.shape))
+    found = call(r, "subtract", search(r, xp, x, "right"), constant(r, 1, dtypes.int64))
+    place = call(r, "clip", found, constant(r, 0, dtypes.int64), from_size(r, n - 2))
+    heights = [fp] if d.kind != "c" else [call(r, part, fp) for part in ("real", "imag")]
+    ends = [(shapes.cut(r, a, -1, 0, n - 1), shapes.cut(r, a, -1, 1, n - 1)) for a in (xp, *heights)]
+    (x0, x1), *ys = [(take(r, first, place), take(r, second, place)) for first, second in ends]
+    lines = [call(r, "interpolate", x, x0, x1, y0, y1, inverse=d.kind == "c") for y0, y1 in ys]
+    if d.kind != "c":
+        return _picked(r, outside, lines[0])
+    return _picked(r, [(call(r, "isnan", x), cast(r, x, d)), *outside], call(r, "complex", *lines))
 
 
 def _picked(r: Recorder, cases: list[tuple[ArrayHandle, ArrayHandle]], otherwise: ArrayHandle) -> ArrayHandle:

@@ -26,10 +26,10 @@ CHUNK_COST = 8_000.0  # the least work that a chunk handed to a thread has
 # Units of one float32 in 256-bit vectors, measured on loops whose data lie in the cache. A wider float takes as many
 # times as long as it is wider; integers have no vectors for division.
 _UNITS = {
-    **dict.fromkeys(["divide", "reciprocal", "sqrt"], 0.2),
+    **dict.fromkeys(["divide", "reciprocal", "sqrt", "interpolate"], 0.2),
     **dict.fromkeys(["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "tanh", "hypot"], 0.5),
     **dict.fromkeys(["asin", "acos", "atan", "atan2", "cosh", "sinh", "erf", "cbrt"], 1.0),
-    **dict.fromkeys(["sin", "cos", "tan", "asinh", "acosh", "atanh", "pow", "erfc", "logaddexp"], 2.0),
+    **dict.fromkeys(["sin", "cos", "tan", "asinh", "acosh", "atanh", "pow", "erfc", "logaddexp", "logaddexp2"], 2.0),
     **dict.fromkeys(["floor_divide", "remainder", "fmod"], 5.0),
     **{f"portable_{name}": 0.4 for name in ("log", "log1p", "exp", "expm1", "sinpi", "cospi")},
     "philox": 1.2,

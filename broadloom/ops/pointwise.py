@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from broadloom.dtypes import ALL, FLOATS, INTEGERS, DType, bfloat16, bool_, complex64, complex128, float32
+from broadloom.dtypes import ALL, FLOATS, INTEGERS, DType, bfloat16, bool_, complex64, complex128, float32, uint8
 from broadloom.errors import DTypeError
 from broadloom.lazy import scipy_special
 from broadloom.ops import rules
@@ -23,7 +23,7 @@ from broadloom.ops.rules import CAST_FIRST, INEXACT, NO_BITS, NUMERIC, REAL, UNO
 from broadloom.ops.signature import Signature
 
 _SIGNATURES = {n: Signature(((),) * n, ((),)) for n in (1, 2, 3)}
-Result = Literal["same", "bool", "real"]
+Result = Literal["same", "bool", "real"] | DType
 Traits = frozenset[Trait]
 CHEAP: Traits = frozenset({Trait.CHEAP})
 EXPENSIVE: Traits = frozenset({Trait.EXPENSIVE})
@@ -320,6 +320,8 @@ UNARY = (
     unary("isfinite", np.isfinite, ALL, "x is neither nan nor infinite.", result="bool"),
     unary("signbit", np.signbit, FLOATS, "The sign bit is set: also for -0.0 and -nan.", result="bool"),
     unary("logical_not", np.logical_not, ALL, "x == 0.", result="bool"),
+    unary("bitwise_count", np.bitwise_count, INTEGERS, "The number of ones in |x|, by its bits as unsigned; uint8.",
+          result=uint8, **_BITS),
     unary("bitwise_invert", np.invert, _BOOLINT, "All bits flipped; `not` for bool.", **_BITS),
     unary("conj", np.conjugate, NUMERIC, "Complex conjugate.", bools="NumPy has no boolean conjugate loop"),
     unary("real", _real, ALL, "The real part; x itself for real dtypes.", result="real"),
@@ -350,6 +352,9 @@ BINARY = (
     binary("fmin", np.fmin, ALL, "Smaller value; a number wins over nan."),
     binary("logaddexp", np.logaddexp, FLOATS, "log(exp(x) + exp(y)) without overflow.",
            traits=EXPENSIVE | {Trait.COMMUTATIVE}),
+    binary("logaddexp2", np.logaddexp2, FLOATS, "log2(2**x + 2**y) without overflow.",
+           traits=EXPENSIVE | {Trait.COMMUTATIVE}),
+    binary("heaviside", np.heaviside, FLOATS, "0 below zero, 1 above, y at zero; nan stays."),
     binary("gcd", np.gcd, INTEGERS, "Greatest common divisor of |x| and |y|, by their bits as unsigned; 0 of zeros.",
            traits=EXPENSIVE | {Trait.COMMUTATIVE}, **_WHOLE),
     comparison("logical_and", np.logical_and, "x != 0 and y != 0.", COMMUTATIVE),

@@ -16,8 +16,10 @@ from broadloom.ops import (
     contraction,
     creation,
     decompositions,
+    exponents,
     fft,
     indexing,
+    interpolation,
     linalg,
     movement,
     packing,
@@ -32,6 +34,8 @@ from broadloom.ops.record import Op
 
 FAMILIES: tuple[tuple[Op, ...], ...] = (
     pointwise.OPS,
+    exponents.OPS,
+    interpolation.OPS,
     reductions.OPS,
     scans.OPS,
     sorting.OPS,

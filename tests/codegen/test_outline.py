@@ -11,7 +11,7 @@ from broadloom.codegen.vmath import FUNCTIONS
 from broadloom.runtime.target import assembly, host
 from tests.codegen.loops import Case, compile_loops, host_features, module_text
 
-BINARY = ("atan2", "pow", "hypot", "fmod", "logaddexp")
+BINARY = ("atan2", "pow", "hypot", "fmod", "logaddexp", "logaddexp2")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-40, 1e300, 0.5, -2.5, 710.0, 1e16, 3.0, -7.0]
 
 

@@ -24,7 +24,7 @@ from tests.codegen.loops import Array, Case, compile_loops, host_features, loop_
 ROOT = Path(__file__).parents[2]
 PRECISION = 180
 Numbers = Callable[..., Array]
-BINARY = ("pow", "atan2", "hypot", "fmod", "logaddexp")
+BINARY = ("pow", "atan2", "hypot", "fmod", "logaddexp", "logaddexp2")
 EXACT: dict[str, Callable[..., mpf]] = {
     "exp2": lambda x: mpf(2) ** x,
     "log2": lambda x: mp.log(x) / mp.ln2,
@@ -34,6 +34,7 @@ EXACT: dict[str, Callable[..., mpf]] = {
     "atan2": mp.atan2,
     "hypot": mp.hypot,
     "logaddexp": lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
+    "logaddexp2": lambda x, y: max(x, y) + mp.log1p(mpf(2) ** -abs(x - y)) / mp.ln2,
 }
 # Where each function has its transitions, overflows and cancellations: dense samples go there.
 INTERVALS: dict[str, tuple[tuple[float, float], ...]] = {
@@ -101,7 +102,7 @@ def arguments(name: str, dtype: DType, n: int, rng: np.random.Generator) -> list
 
 def _two_arguments(name: str, dtype: DType, n: int, rng: np.random.Generator) -> list[Array]:
     x, y = (np.concatenate([log_uniform(dtype, n, rng), rng.uniform(-9, 9, n).astype(dtype.numpy)]) for _ in "xy")
-    if name == "logaddexp":  # of one sign: where the sum cancels, no bound holds
+    if name in ("logaddexp", "logaddexp2"):  # of one sign: where the sum cancels, no bound holds
         return [np.abs(x) % 300, np.abs(y) % 300]
     if name != "pow":
         return [x, y]

@@ -132,7 +132,7 @@ def _within_bounds(op: Op, dtype: DType, operands: list[Array], got: Array) -> N
     with np.errstate(all="ignore"):
         exact = np.asarray(function(*(x.astype(wide) for x in operands)), wide)
         unit = np.abs(np.spacing(exact.astype(got.dtype))).astype(wide)
-        if op.name == "logaddexp":
+        if op.name in ("logaddexp", "logaddexp2"):
             unit = np.fmax.reduce([unit, *(np.abs(np.spacing(x)).astype(wide) for x in operands)])
         wrong = np.isfinite(exact) & np.isfinite(got) & ~(np.abs(got - exact) <= (bound + LOOSE) * unit)
     _refuse(wrong, got, exact, operands)

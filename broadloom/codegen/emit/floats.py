@@ -179,6 +179,20 @@ def copysign(_: Cell, x: Lane, y: Lane) -> Lane:
     return x.copysign(y)
 
 
+def interpolate(cell: Cell, x: Lane, x0: Lane, x1: Lane, y0: Lane, y1: Lane) -> Lane:
+    rise, run = y1 - y0, x1 - x0
+    slope = rise * (1.0 / run) if cell.attrs["inverse"] else rise / run
+    first, second = slope * (x - x0) + y0, slope * (x - x1) + y1
+    second = (second.isnan() & y0.eq(y1)).where(y0, second)
+    line = first.isnan().where(second, first)
+    return x.isnan().where(x, x.eq(x1).where(y1, x.eq(x0).where(y0, line)))
+
+
+def heaviside(_: Cell, x: Lane, at_zero: Lane) -> Lane:
+    step = (x < 0.0).where(0.0, x.eq(0.0).where(at_zero, 1.0))
+    return x.isnan().where(x, step)
+
+
 def nextafter(_: Cell, x: Lane, y: Lane) -> Lane:
     """One step in the bit pattern: away from zero where y is farther out, else toward it."""
     bits = x.as_int()

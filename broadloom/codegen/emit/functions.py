@@ -16,7 +16,7 @@ from broadloom.codegen.lane import Lane
 from broadloom.codegen.outline import LONG
 from broadloom.codegen.types import register_type
 
-SHORT = 10  # instructions up to which code is in place
+SHORT = 8  # instructions up to which code is in place
 _IN_PLACE, _NO_LITERALS = "", "."  # in place of a stem
 _ARGUMENTS = frozenset(("i8", "i16", "i32", "i64", "float", "double"))
 

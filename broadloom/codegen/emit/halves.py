@@ -6,7 +6,7 @@ of lane, or i1.
 
 from __future__ import annotations
 
-from broadloom.codegen.emit.casts import widen
+from broadloom.codegen.emit.casts import narrow, widen
 from broadloom.codegen.emit.cell import Cell
 from broadloom.codegen.lane import Lane
 from broadloom.dtypes import float16
@@ -54,3 +54,15 @@ def nextafter(cell: Cell, x: Lane, y: Lane) -> Lane:
     kept = wide_x.eq(wide_y).where(bits if dtype is float16 else other, moved)
     result = wide_x.isnan().where(bits, wide_y.isnan().where(other, kept))
     return result.bitcast(x.element)
+
+
+def spacing(cell: Cell, x: Lane) -> Lane:
+    """The distance to the next number away from zero, with the sign of x; in float16 to the next number above."""
+    dtype = cell.operands[0]
+    is_half = dtype is float16
+    infinity = 0x7C00 if is_half else 0x7F80
+    away = _bits(x).lit(infinity) if is_half else (_bits(x) & _SIGN) | infinity
+    following = nextafter(cell, x, away.bitcast(x.element))
+    gap = widen(following, dtype) - widen(x, dtype)
+    endless = (_bits(x) & _MAGNITUDE).eq(infinity)
+    return narrow(endless.where(gap.nan, gap), dtype)

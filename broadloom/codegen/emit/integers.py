@@ -10,6 +10,7 @@ negative it is the integer part of the true power (NumPy raises there). LLVM's u
 
 from __future__ import annotations
 
+from broadloom.codegen.emit import byte_pairs
 from broadloom.codegen.emit.cell import Cell
 from broadloom.codegen.lane import Lane
 from broadloom.codegen.llvm import FunctionBuilder, Param, const_int, mangle
@@ -24,7 +25,7 @@ def subtract(_: Cell, x: Lane, y: Lane) -> Lane:
 
 
 def multiply(_: Cell, x: Lane, y: Lane) -> Lane:
-    return x * y
+    return byte_pairs.product(x, y)
 
 
 def negative(_: Cell, x: Lane) -> Lane:
@@ -45,7 +46,7 @@ def sign(cell: Cell, x: Lane) -> Lane:
 
 
 def square(_: Cell, x: Lane) -> Lane:
-    return x * x
+    return byte_pairs.product(x, x)
 
 
 def reciprocal(cell: Cell, x: Lane) -> Lane:
@@ -156,10 +157,10 @@ def _known_power(x: Lane, exponent: int) -> Lane:
     result, base = x.lit(1), x
     while exponent:
         if exponent & 1:
-            result = base if result.literal == 1 else result * base
+            result = base if result.literal == 1 else byte_pairs.product(result, base)
         exponent >>= 1
         if exponent:
-            base = base * base
+            base = byte_pairs.product(base, base)
     return result
 
 
@@ -221,12 +222,22 @@ def bitwise_invert(_: Cell, x: Lane) -> Lane:
     return ~x
 
 
+def bitwise_count(cell: Cell, x: Lane) -> Lane:
+    ones = absolute(cell, x).intrinsic("ctpop")
+    return ones if x.bits == 8 else ones.convert("trunc", "i8")
+
+
 def left_shift(_: Cell, x: Lane, y: Lane) -> Lane:
+    if byte_pairs.in_pairs(x):
+        return byte_pairs.left(x, y.intrinsic("umin", 8))
     inside = y.ult(x.bits)
     return inside.where(x << inside.where(y, 0), 0)
 
 
 def right_shift(cell: Cell, x: Lane, y: Lane) -> Lane:
+    if byte_pairs.in_pairs(x):
+        shift, most = (byte_pairs.signed_right, 7) if cell.signed else (byte_pairs.right, 8)
+        return shift(x, y.intrinsic("umin", most))
     inside = y.ult(x.bits)
     if cell.signed:
         return x.ashr(inside.where(y, x.bits - 1))

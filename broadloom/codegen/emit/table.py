@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broadloom.codegen import vmath
-from broadloom.codegen.emit import booleans, complex_math, complexes, floats, halves, integers, random
+from broadloom.codegen.emit import booleans, complex_math, complexes, exponents, floats, halves, integers, random
 from broadloom.codegen.emit.cell import Cell, Emitter, Row, Value
 from broadloom.codegen.lane import Lane
 
@@ -67,6 +67,7 @@ EMITTERS: dict[str, Row] = {
     "isfinite": _row(integers.always, integers.always, floats.isfinite, complexes.isfinite),
     "signbit": _row(f=floats.signbit),
     "logical_not": _every(booleans.logical_not),
+    "bitwise_count": _row(None, integers.bitwise_count),
     "bitwise_invert": _row(booleans.invert, integers.bitwise_invert),
     "conj": _row(None, integers.identity, floats.identity, complexes.conj),
     "real": _row(integers.identity, integers.identity, floats.identity, complexes.real),
@@ -91,6 +92,12 @@ EMITTERS: dict[str, Row] = {
     "fmax": _row(booleans.either, integers.maximum, floats.fmax, complexes.fmax),
     "fmin": _row(booleans.both, integers.minimum, floats.fmin, complexes.fmin),
     "logaddexp": _math("logaddexp"),
+    "logaddexp2": _math("logaddexp2"),
+    "heaviside": _row(f=floats.heaviside),
+    "mantissa": _row(f=exponents.mantissa),
+    "exponent": _row(f=exponents.exponent),
+    "spacing": _row(f=exponents.spacing),
+    "ldexp": {"i": exponents.ldexp},
     "gcd": _row(None, integers.gcd),
     "logical_and": _every(booleans.logical_and),
     "logical_or": _every(booleans.logical_or),
@@ -111,6 +118,7 @@ EMITTERS: dict[str, Row] = {
     "complex": _row(f=complexes.make),
     # ternary
     "where": _every(booleans.where),
+    "interpolate": _row(f=floats.interpolate),
     "clip": _row(booleans.clip, integers.clip, floats.clip, complexes.clip),
     "fma": _row(f=floats.fma),
     **random.ROWS,
@@ -128,4 +136,5 @@ HALF_ROWS: dict[str, Emitter] = {
     "signbit": halves.signbit,
     "copysign": halves.copysign,
     "nextafter": halves.nextafter,
+    "spacing": halves.spacing,
 }

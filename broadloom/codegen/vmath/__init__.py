@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, Entry] = {
     "hypot": Entry(power.hypot, 1.0, 1.25),
     "fmod": Entry(power.fmod, 0.0, 0.0),
     "logaddexp": Entry(logarithm.logaddexp, 1.0, 2.0, logarithm.logaddexp),
+    "logaddexp2": Entry(logarithm.logaddexp2, 1.0, 2.0, logarithm.logaddexp2),
 }
 
 

@@ -1,4 +1,4 @@
-"""log, log2, log10, log1p, asinh, acosh, atanh, logaddexp.
+"""log, log2, log10, log1p, asinh, acosh, atanh, logaddexp, logaddexp2.
 
 What goes in: a float or double lane. What comes out: the function of it, with IEEE special values.
 
@@ -174,6 +174,15 @@ def atanh(x: Lane) -> Lane:
     a = x.abs()
     result = log1p_of((a + a) / (1.0 - a)) * 0.5
     return (a < 2.0 ** (-28 if x.bits == 64 else -13)).where(a, result).copysign(x)
+
+
+def logaddexp2(x: Lane, y: Lane) -> Lane:
+    """log2(2**x + 2**y), as `logaddexp`."""
+    difference = x - y
+    larger = (difference > 0.0).where(x, y)
+    share = exponential.exp2(-difference.abs())
+    result = larger + log1p_of(share) * math.log2(math.e)
+    return x.eq(y).where(x + 1.0, difference.isnan().where(difference, result))
 
 
 def logaddexp(x: Lane, y: Lane) -> Lane:

@@ -4,7 +4,9 @@ where a reinterpretation of memory needs its operand to lie densely."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from broadloom.dtypes import bool_, int64
 from broadloom.fusion.boxes import Index, Inlining, TensorBox, broadcast_index
 from broadloom.fusion.lower import Lowering
 from broadloom.graph.ir import Node, ValueId
@@ -157,10 +159,12 @@ def _dense(strides: Sequence[Size], shape: Sequence[Size], axes: range) -> bool:
 
 def lower_view_dtype(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
     """The same bytes as elements of another dtype. Where elements grow, the operand must lie densely; a part of an
-    element is found wherever that lies."""
+    element is found wherever that lies. The parts of complex numbers that lie nowhere are computed from these."""
     result = node.types[0]
     old, new = x.dtype.itemsize, result.dtype.itemsize
     found = state.strided(x) if old >= new else None
+    if found is None and x.dtype.kind == "c" and result.dtype is x.dtype.real:
+        return TensorBox(result.dtype, result.shape, partial(_part, x), x.storage)
     buffer, layout = found or state.dense(x)
     strides = tuple(_rescaled(s, old, new) for s in layout.strides)
     offset = _rescaled(layout.offset, old, new)
@@ -175,6 +179,17 @@ def lower_view_dtype(state: Lowering, node: Node, ids: Sequence[ValueId], x: Ten
         return ops.load(buffer.name, flat, result.dtype)
 
     return TensorBox(result.dtype, result.shape, load, x.storage)
+
+
+def _part(x: TensorBox, ops: Inlining, index: Index) -> int:
+    """The real part of a complex number at an even last index, the imaginary one at an odd."""
+    z = x.load(ops, (*index[:-1], floordiv(index[-1], 2)))
+    which = mod(index[-1], 2)
+    if isinstance(which, int):
+        return ops.compute("imag" if which else "real", (z,), x.dtype.real)
+    real, imag = (ops.compute(part, (z,), x.dtype.real) for part in ("real", "imag"))
+    is_odd = ops.compute("cast", (ops.index_value(which, int64),), bool_, (("dtype", bool_),))
+    return ops.compute("where", (is_odd, imag, real), x.dtype.real)
 
 
 def _rescaled(count: Size, old: int, new: int) -> Size:
