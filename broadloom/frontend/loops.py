@@ -14,7 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.frontend.operands import call, cast, constant, number
+from broadloom.frontend.operands import call, cast, constant
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.storage import ArrayHandle, Recorder
 
@@ -182,9 +182,7 @@ def _divmod(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> Results:
 
 
 def _modf(r: Recorder, x: ArrayHandle) -> Results:
-    whole = call(r, "trunc", x)
-    part = call(r, "where", call(r, "isinf", x), number(r, x, 0), call(r, "subtract", x, whole))
-    return call(r, "copysign", part, x), whole
+    return call(r, "fraction", x), call(r, "trunc", x)
 
 
 def _lcm(r: Recorder, x: ArrayHandle, y: ArrayHandle) -> ArrayHandle:

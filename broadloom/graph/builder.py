@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -163,7 +162,9 @@ class GraphBuilder:
 
     def add_node(self, node: Node, operands: tuple[ValueId, ...]) -> tuple[ValueId, ...]:
         """A call that exists already, on operands of the same types as before (the verifier sees to that)."""
-        self._nodes.append((replace(node, inputs=operands), len(self._types)))
+        if operands != node.inputs:
+            node = Node(node.op, operands, node.attrs, node.types, node.location)
+        self._nodes.append((node, len(self._types)))
         return tuple(self._define(t) for t in node.types)
 
     def call(self, op: str | Op, *inputs: ValueId, **attrs: Any) -> Any:

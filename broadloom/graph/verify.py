@@ -103,7 +103,7 @@ class _Verifier:
             raise
         except BroadloomError as error:
             raise self.fail(where, f"the op refuses its operands or attributes: {error}") from error
-        if format_value(canonical) != format_value(node.attrs):
+        if (canonical or node.attrs) and format_value(canonical) != format_value(node.attrs):
             raise self.fail(where, "attributes are complete and sorted by name", format_value(node.attrs))
         if inferred != node.types:
             written, right = (", ".join(map(format_type, types)) for types in (node.types, inferred))

@@ -77,11 +77,13 @@ def require_index(op: str, dtypes: Sequence[DType]) -> None:
 def same_rule(
     op: str, empty: Mapping[DType, str], result: Literal["same", "bool", "real", "index"] | DType = "same"
 ) -> Rule:
-    """All operands have one dtype with a cell; the result has it too, or is bool, its real dtype, int64, or as given."""
+    """All operands have one dtype with a cell; the result has it too, or is bool, its real dtype, int64 or as given."""
 
     def rule(dtypes: tuple[DType, ...], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         d = require_cell(op, require_same(op, dtypes), empty)
-        return (result if isinstance(result, DType) else {"same": d, "bool": bool_, "real": d.real, "index": int64}[result],)
+        if isinstance(result, DType):
+            return (result,)
+        return ({"same": d, "bool": bool_, "real": d.real, "index": int64}[result],)
 
     return rule
 

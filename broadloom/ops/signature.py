@@ -147,8 +147,10 @@ class Signature:
         and the number of variadic operands as `"#"`. Whether two symbolic sizes are equal is proven, or asked of
         `decide(relation)`; without `decide` what cannot be proven is an error. Raises `ShapeError`.
         """
-        ask = _Ask(decide, f"{op}: {self}" if op else str(self), tuple(shapes))
+        ask = _Ask(decide, op, self, tuple(shapes))
         specs = self.operands(len(shapes))
+        if not self.variadic and not any(specs):
+            return ask.broadcast(shapes), {}
         missing = _missing_dims(specs, shapes, ask)
         loops: list[Shape] = []
         found: dict[str, list[tuple[Size, bool]]] = {}
@@ -206,12 +208,14 @@ class _Ask:
     """The questions of one binding, with what its error messages need."""
 
     decide: Decide | None
-    what: str
+    op: str | None
+    signature: Signature
     shapes: tuple[Shape, ...]
 
     def error(self, what: str, remedy: str | None = None) -> ShapeError:
         got = ", ".join(_shape_text(s) for s in self.shapes) or "no operands"
-        return ShapeError(f"{self.what}: {what}", got=f"shapes {got}", remedy=remedy)
+        of = f"{self.op}: {self.signature}" if self.op else str(self.signature)
+        return ShapeError(f"{of}: {what}", got=f"shapes {got}", remedy=remedy)
 
     def undecided(self, a: Size, b: Size) -> ShapeError:
         remedy = "make the sizes static, or give them one symbol"

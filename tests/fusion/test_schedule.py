@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from broadloom.dtypes import float32
-from broadloom.fusion import handlers, window_chains
+from broadloom.dtypes import complex128, float32, float64
+from broadloom.fusion import buffers, handlers, window_chains
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.decide import Fuse
+from broadloom.fusion.evaluate import evaluate
 from broadloom.fusion.handlers import accesses, count_ops, instructions_of
 from broadloom.fusion.ir import Body, Compute, Indirect, Kernel, Literalv, Loop, Stage, Store
 from broadloom.fusion.lower import MAX_DEPTH
@@ -329,3 +330,38 @@ def test_a_value_that_is_an_output_with_its_axes_moved_is_made_there(op):
     program = scheduled(graph_of(f, (3, N, 5))).program
     assert len(program.steps) == 1
     assert workspace(program) == []
+
+
+def test_parts_of_computed_complex_numbers_stay_in_registers():
+    def parts(b, x):
+        z = b.call("reshape", b.call("square", x), shape=(1000, 1), core=1)
+        pairs = b.call("view_dtype", z, dtype=float64)
+        real, imag = (b.call("slice", pairs, starts=(k,), sizes=(1,), steps=(1,)) for k in range(2))
+        return b.call("subtract", real, imag), b.call("negative", pairs)
+
+    program = scheduled(graph_of(parts, (1000,), dtype=complex128)).program
+    assert workspace(program) == []
+    x = np.linspace(-1, 1, 1000) + 1j * np.linspace(3, -2, 1000)
+    squares = (x * x).reshape(-1, 1)
+    difference, negative = evaluate(program, [x])
+    np.testing.assert_array_equal(difference, squares.real - squares.imag)
+    np.testing.assert_array_equal(negative, -squares.view(np.float64))
+
+
+def test_renaming_of_buffers_is_linear(monkeypatch):
+    """Each search takes over the buffer of the one before."""
+    counts = []
+    for length in (10, 20, 40):
+        replays = []
+        monkeypatch.setattr(buffers, "replay", lambda *a, r=replays, **k: r.append(1) or handlers.replay(*a, **k))
+
+        def chain(b, rows, x, length=length):
+            for _ in range(length):
+                found = b.call("searchsorted", rows, x, side="left")
+                x = b.call("multiply", x, b.call("cast", found, dtype=float32))
+            return x
+
+        program = scheduled(graph_of(chain, (5,), (1000,))).program
+        assert len(workspace(program)) == length, "only what each search finds"
+        counts.append(len(replays))
+    assert counts[2] - counts[1] <= 2 * (counts[1] - counts[0])

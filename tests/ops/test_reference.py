@@ -50,6 +50,23 @@ NUMPY_NAMES = {
 
 NUMPY_UFUNCS = {"abs": np.absolute, "conj": np.conjugate, "round": np.rint, "bitwise_invert": np.invert}
 NOT_UFUNCS = {*RANDOM_ORACLES, "erf", "erfc", "real", "imag", "clip", "fma", "cast", "bitcast", "where", "complex"}
+NOT_UFUNCS |= {"mantissa", "exponent", "fraction", "ldexp", "interpolate"}
+
+
+def ldexp(x, n):
+    return np.ldexp(x, np.int32(min(max(int(n), -3000), 3000)))
+
+
+def interpolate(x, x0, x1, y0, y1, inverse):
+    if np.isnan(x) or x in (x0, x1):
+        return x if np.isnan(x) else y1 if x == x1 else y0
+    slope = (y1 - y0) * (1.0 / (x1 - x0)) if inverse else (y1 - y0) / (x1 - x0)
+    line = slope * (x - x0) + y0
+    if np.isnan(line):
+        line = slope * (x - x1) + y1
+        if np.isnan(line) and y0 == y1:
+            line = y0
+    return line
 
 
 def through_float32(function):
@@ -182,6 +199,11 @@ def fma(x, y, z):
 
 
 ORACLES = {
+    "mantissa": lambda x: np.frexp(x)[0],
+    "exponent": lambda x: np.frexp(x)[1],
+    "fraction": lambda x: np.modf(x)[0],
+    "ldexp": ldexp,
+    "interpolate": interpolate,
     **RANDOM_ORACLES,
     "fma": fma,
     "erf": through_float32(scipy.special.erf),

@@ -25,8 +25,8 @@ ARRAY_API_ELEMENTWISE = words("""
 """)
 
 FURTHER = words("""
-    bitwise_count cbrt exp2 erf erfc exponent fmod fmax fmin fma gcd heaviside interpolate ldexp logaddexp2 mantissa spacing
-    where cast bitcast complex
+    bitwise_count cbrt exp2 erf erfc fmod fmax fmin fma gcd heaviside interpolate logaddexp2 where cast bitcast complex
+    mantissa exponent fraction ldexp spacing
     sum prod max min mean var std any all count_nonzero logsumexp argmax argmin cumsum cumprod cummax cummin
     iota eye from_size permute reshape expand slice diagonal view_dtype
     flip roll pad extend concat stack repeat tile take take_along_axis gather slice_update scatter

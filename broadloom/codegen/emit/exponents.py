@@ -1,4 +1,4 @@
-"""Floats by their exponents: mantissa, exponent, ldexp, spacing.
+"""Floats taken apart, and put together: mantissa, exponent, fraction, ldexp, spacing.
 
 What goes in: float or double lanes, and integer lanes beside for `ldexp`. What comes out: NumPy's results to the bit.
 """
@@ -43,6 +43,11 @@ def exponent(_: Cell, x: Lane) -> Lane:
     biased = (bits.lshr(digits) & 2 * bias + 1).convert("trunc", "i32")
     found = biased - small.where(biased.lit(bias + digits), bias - 1)
     return _is_whole(x).where(found, 0)
+
+
+def fraction(_: Cell, x: Lane) -> Lane:
+    part = x.abs().eq(x.inf).where(0.0, x - x.rounded("trunc"))
+    return part.copysign(x)
 
 
 def spacing(_: Cell, x: Lane) -> Lane:

@@ -96,6 +96,7 @@ EMITTERS: dict[str, Row] = {
     "heaviside": _row(f=floats.heaviside),
     "mantissa": _row(f=exponents.mantissa),
     "exponent": _row(f=exponents.exponent),
+    "fraction": _row(f=exponents.fraction),
     "spacing": _row(f=exponents.spacing),
     "ldexp": {"i": exponents.ldexp},
     "gcd": _row(None, integers.gcd),
