@@ -59,10 +59,10 @@ def nextafter(cell: Cell, x: Lane, y: Lane) -> Lane:
 def spacing(cell: Cell, x: Lane) -> Lane:
     """The distance to the next number away from zero, with the sign of x; in float16 to the next number above."""
     dtype = cell.operands[0]
+    bits, size = _bits(x), _bits(x) & _MAGNITUDE
     is_half = dtype is float16
-    infinity = 0x7C00 if is_half else 0x7F80
-    away = _bits(x).lit(infinity) if is_half else (_bits(x) & _SIGN) | infinity
-    following = nextafter(cell, x, away.bitcast(x.element))
-    gap = widen(following, dtype) - widen(x, dtype)
-    endless = (_bits(x) & _MAGNITUDE).eq(infinity)
-    return narrow(endless.where(gap.nan, gap), dtype)
+    low = (bits.slt(0) & size.ne(0)).where(size - 1, size) if is_half else size
+    gap = widen((low + 1).bitcast(x.element), dtype) - widen(low.bitcast(x.element), dtype)
+    endless = size.eq(0x7C00 if is_half else 0x7F80)
+    result = narrow(endless.where(gap.nan, gap), dtype)
+    return result if is_half else (_bits(result) | (bits & _SIGN)).bitcast(x.element)
