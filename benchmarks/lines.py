@@ -53,8 +53,6 @@ REASONS: dict[str, str] = {
     "first call over jax's": "50 to 85 % of a first call is LLVM's. Where all vectors are written out, its passes take "
     "2 to 5 ms and its code generator 7 to 40; its quick one (fast-compile) saves half, but code runs 1.2 to 5 times "
     "as long; its level 1 saves 5 %; without loop strength reduction, which is for a whole process to say, it is 15 %",
-    "W3b: first call over jax's": "blocks of columns are left to LLVM's vectoriser: of 58 ms its passes take 22 and "
-    "code generation 25, since each of four loops is there as vectors, as narrower vectors and one by one",
     "W11b: first call over torch-compile's": "torch calls LAPACK. Of 58 ms LLVM's code generator takes 43, of which "
     "the quick one saves 15: most is the choice of instructions for the shuffles that transpose 8x8 blocks",
     "W11c: first call over torch-compile's": "torch calls LAPACK. Of 42 ms LLVM's code generator takes 32, of which "
