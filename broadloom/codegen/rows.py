@@ -158,8 +158,11 @@ def _has_masks(features: frozenset[str]) -> bool:
 def _lanes(
     instructions: Sequence[Instruction], accumulators: Mapping[str, Accumulator], features: frozenset[str]
 ) -> int:
-    """How many elements of the widest type a register holds; 0 where there are none."""
+    """How many elements of the widest type a register holds; 0 where there are none. What fills memory with one number
+    has but that."""
     widest = max((_bytes(i, accumulators) for i in instructions), default=0)
+    if all(isinstance(i, Literalv | Store) for i in instructions):
+        widest = max((i.dtype.itemsize for i in instructions if isinstance(i, Literalv)), default=0)
     return vector_bits(features) // 8 // widest if widest else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.codegen import nest
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
@@ -76,3 +77,23 @@ def test_chunks_are_put_together_without_vectors(rng):
     native = Native(program(lambda x: np.var(x), x))
     assert "!broadloom.ready = " in native.text
     np.testing.assert_allclose(native(x)[0], np.var(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool"])
+@pytest.mark.parametrize("value", [0, 1, 7])
+def test_memory_is_filled_with_one_number_in_vectors(dtype, value):
+    def filled(x):
+        return np.full(x.shape[0], value, dtype)
+
+    native = Native(program(lambda x: (filled(x), x == x), np.zeros(100)))
+    assert "!broadloom.ready = " in native.text
+    compiled = bl.compile(filled, dynamic=True)
+    for n in (0, 1, 15, 16, 33, 100, 1000):
+        np.testing.assert_array_equal(compiled(np.zeros(n)), np.full(n, value, dtype))
+
+
+def test_cumulative_ops_leave_nothing_to_llvms_vectoriser():
+    x = np.ones(100_000, np.float32)
+    p = program(lambda x: np.cumsum(x), x)
+    native = Native(p)
+    assert "!broadloom.ready = " in native.text
