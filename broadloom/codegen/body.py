@@ -16,8 +16,29 @@ from dataclasses import field
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Accumulators, Emit, Scalar
 from broadloom.codegen.index import Indexer
-from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_int, element_of, i64, lanes_of, like, vector
-from broadloom.codegen.memory import masked_load, masked_store, store_past
+from broadloom.codegen.llvm import (
+    Block,
+    FunctionBuilder,
+    Val,
+    const_int,
+    element_of,
+    i64,
+    is_constant,
+    lanes_of,
+    like,
+    vector,
+)
+from broadloom.codegen.memory import has_masks, masked_load, masked_store, store_past
+from broadloom.codegen.steps import (
+    Window,
+    load_apart,
+    load_pairs_apart,
+    load_window,
+    store_apart,
+    store_near,
+    store_pairs,
+    store_pairs_apart,
+)
 from broadloom.codegen.types import literal, memory_type, register_type, width
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import VerifyError
@@ -38,7 +59,7 @@ from broadloom.fusion.ir import (
     Store,
     Table,
 )
-from broadloom.fusion.vectors import stride
+from broadloom.fusion.vectors import NEAR, Reach, reaches, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, gt, proves
 
@@ -60,8 +81,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there. The buffers
-    `past` are stored past the caches, at multiples of the size of `unit` elements, if `when` is true or not given."""
+    """Bodies that run for a vector of points: these many of `variable`, where `mask` says if it is there, or the first
+    `left` of them. The buffers `past` are stored past the caches, at multiples of the size of `unit` elements, if
+    `when` is true or not given."""
 
     variable: Symbol
     count: int
@@ -69,15 +91,32 @@ class Lanes:
     past: tuple[str, ...] = ()
     unit: int = 1
     when: Val | None = None
+    left: Val | None = None
 
-    def load(self, b: FunctionBuilder, element: str, address: Val, align: int, index: Size) -> Val:
-        """The elements of all points; one element for all where the index does not depend on the point."""
-        if stride(index, self.variable) == 0:
-            return b.load(element, address, align)
+    def load(self, b: FunctionBuilder, dtype: DType, addresses: Sequence[Val], align: int, step: Val) -> Scalar:
+        """The elements of all points; one element for all where it is the same for them."""
+        element = memory_type(dtype)
+        if step.text == "0":
+            return tuple(b.load(element, a, align) for a in addresses)
+        if len(addresses) == 2:
+            return load_pairs_apart(b, element, addresses[0], align, self.count, step, self._left())
+        if step.text != "1":
+            return (load_apart(b, element, addresses[0], align, self.count, step, self._left()),)
         type_ = vector(element, self.count)
         if self.mask is None:
-            return b.load(type_, address, align)
-        return masked_load(b, type_, address, align, self.mask)
+            return (b.load(type_, addresses[0], align),)
+        return (masked_load(b, type_, addresses[0], align, self.mask),)
+
+    def window(self, b: FunctionBuilder, dtype: DType, address: Val, align: int, reach: Reach) -> Window:
+        """What the elements of all points are picked from."""
+        parts = len(register_type(dtype))
+        shape = self.count, reach.step * parts, (reach.span + 1) * parts - 1
+        return load_window(b, memory_type(dtype), address, align, shape, self._left())
+
+    def _left(self) -> Val | None:
+        if self.mask is not None and self.left is None:
+            raise VerifyError("elements a step apart under a mask of no count")
+        return self.left
 
     def numbers(self, b: FunctionBuilder, first: Val, index: Size) -> Val:
         """The index of each point, from that of the first."""
@@ -94,20 +133,37 @@ class Lanes:
         """What is the same for all points as vectors, too."""
         return tuple(b.splat(v, self.count) if lanes_of(v.type) == 1 else v for v in values)
 
-    def store(self, b: FunctionBuilder, value: Val, address: Val, align: int, name: str) -> None:
-        """Side by side in the buffer `name`, where the mask allows."""
-        if name in self.past:
-            size = self.unit * max(8, width(element_of(value.type))) // 8
-            if self.when is None:
-                store_past(b, value, address, size)
-            else:
-                b.if_then(
-                    self.when, lambda: store_past(b, value, address, size), lambda: b.store(value, address, align)
-                )
+    def store(
+        self, b: FunctionBuilder, value: Scalar, addresses: Sequence[Val], align: int, step: Val, name: str
+    ) -> None:
+        """Stores elements into the buffer `name`, where the mask allows; with step 0 there is but one."""
+        if step.text not in ("0", "1") or len(value) == 2:
+            self._store_steps(b, value, addresses[0], align, step)
+        elif name in self.past:
+            self._store_past(b, value[0], addresses[0], align)
         elif self.mask is None:
-            b.store(value, address, align)
+            b.store(value[0], addresses[0], align)
         else:
-            masked_store(b, value, address, align, self.mask)
+            masked_store(b, value[0], addresses[0], align, self.mask)
+
+    def _store_past(self, b: FunctionBuilder, value: Val, address: Val, align: int) -> None:
+        size = self.unit * max(8, width(element_of(value.type))) // 8
+        if self.when is None:
+            store_past(b, value, address, size)
+        else:
+            b.if_then(self.when, lambda: store_past(b, value, address, size), lambda: b.store(value, address, align))
+
+    def _store_steps(self, b: FunctionBuilder, value: Scalar, address: Val, align: int, step: Val) -> None:
+        fixed = int(step.text) if is_constant(step) else NEAR + 1
+        if abs(fixed) == 1 or (abs(fixed) <= NEAR // len(value) and has_masks(b.module.features)):
+            if len(value) == 2:
+                store_pairs(b, value, address, align, fixed, self._left())
+            else:
+                store_near(b, value[0], address, align, fixed, self._left())
+        elif len(value) == 2:
+            store_pairs_apart(b, value, address, align, step, self._left())
+        else:
+            store_apart(b, value[0], address, align, step, self._left())
 
 
 Given = tuple[Scalar | None, DType]
@@ -130,11 +186,16 @@ class BodyEmitter:
     lanes: Lanes | None = None
     left: bool = False  # whether any check leaves
     bound: list[tuple[Symbol, Val]] = field(default_factory=list)
+    reaches: Mapping[tuple[str, DType, Size], tuple[Reach, int]] = field(default_factory=dict)
+    windows: dict[tuple[str, DType, Reach], Window] = field(default_factory=dict)
 
     def run(self, body: Body) -> Scalar | None:
         """Emits all instructions; the value of the last."""
         values: list[Scalar | None] = []
         dtypes: list[DType] = []
+        if self.lanes is not None:
+            loads = (i for i in body.instructions if isinstance(i, Load))
+            self.reaches = reaches(loads, self.lanes.variable)
         for number, instruction in enumerate(body.instructions):
             value, dtype = self.given.get(number) or self._step(instruction, values, dtypes)
             values.append(value)
@@ -215,29 +276,52 @@ class BodyEmitter:
         return [first, *(self.b.gep(element, first, i64(k)) for k in range(1, parts))], place.alignment(dtype)
 
     def _load(self, name: str, index: Size, dtype: DType) -> Scalar:
-        addresses, align = self._addresses(name, index, dtype)
-        if self.lanes is None:
-            loaded = tuple(self.b.load(memory_type(dtype), a, align) for a in addresses)
+        if self.lanes is not None and (name, dtype, index) in self.reaches:
+            loaded: Scalar = self._pick(name, index, dtype)
         else:
-            loaded = tuple(self.lanes.load(self.b, memory_type(dtype), a, align, index) for a in addresses)
+            addresses, align = self._addresses(name, index, dtype)
+            if self.lanes is None:
+                loaded = tuple(self.b.load(memory_type(dtype), a, align) for a in addresses)
+            else:
+                loaded = self.lanes.load(self.b, dtype, addresses, align, self._step_of(index))
         if dtype.kind == "b":
             return (self.b.icmp("ne", loaded[0], const_int(loaded[0].type, 0)),)
         return loaded
+
+    def _step_of(self, index: Size) -> Val:
+        """The step of an index from one point to the next."""
+        assert self.lanes is not None
+        step = stride(index, self.lanes.variable)
+        if step is None:
+            raise VerifyError("index has no one step", got=index)
+        return self.indexer.value(step)
+
+    def _pick(self, name: str, index: Size, dtype: DType) -> Scalar:
+        """Elements a few apart, out of what is read of memory once for all that lie between them."""
+        assert self.lanes is not None
+        reach, offset = self.reaches[name, dtype, index]
+        window = self.windows.get((name, dtype, reach))
+        if window is None:
+            addresses, align = self._addresses(name, reach.index, dtype)
+            window = self.lanes.window(self.b, dtype, addresses[0], align, reach)
+            self.windows[name, dtype, reach] = window
+        parts = len(register_type(dtype))
+        return tuple(window.pick(self.b, offset * parts + k) for k in range(parts))
 
     def _store(self, name: str, index: Size, value: Scalar, dtype: DType, mode: str) -> None:
         if mode == "add":
             old = self._load(name, index, dtype)
             value = self.emit(self.b, "add", [old, value], [dtype, dtype], dtype, {})
+        self.windows = {key: w for key, w in self.windows.items() if key[0] != name}
         addresses, align = self._addresses(name, index, dtype)
         if dtype.kind == "b":
             value = (self.b.zext(value[0], like(value[0].type, "i8")),)
         if self.lanes is not None:
-            value = self.lanes.spread(self.b, value)
+            spread = self.lanes.spread(self.b, value)
+            self.lanes.store(self.b, spread, addresses, align, self._step_of(index), name)
+            return
         for v, a in zip(value, addresses, strict=True):
-            if self.lanes is not None:
-                self.lanes.store(self.b, v, a, align, name)
-            else:
-                self.b.store(v, a, align)
+            self.b.store(v, a, align)
 
     # -- tables --
 

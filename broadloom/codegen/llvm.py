@@ -433,9 +433,9 @@ class FunctionBuilder:
         return self.value(x.type, f"insertelement {x}, {element}, {index}")
 
     def shuffle(self, x: Val, y: Val, lanes: Sequence[int]) -> Val:
-        """Lanes picked from x then y by constant numbers."""
+        """Lanes picked from x then y by constant numbers; -1 is any."""
         check(x.type == y.type and lanes_of(x.type) > 1, "shufflevector", x, y)
-        mask = ", ".join(f"i32 {k}" for k in lanes)
+        mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in lanes)
         type_ = f"<{len(lanes)} x {element_of(x.type)}>"
         return self.value(type_, f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>")
 

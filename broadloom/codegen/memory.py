@@ -11,6 +11,11 @@ from broadloom.codegen.llvm import FunctionBuilder, Val, element_of, i64, lanes_
 LINE = 64  # bytes, of every processor that we generate code for
 
 
+def has_masks(features: frozenset[str]) -> bool:
+    """Whether vectors of all elements go to and from memory under masks."""
+    return {"avx512vl", "avx512bw"} <= features
+
+
 def first_lanes(b: FunctionBuilder, count: Val, lanes: int, first: int = 0) -> Val:
     """Which lanes of a vector, whose elements have the numbers from `first` on, are among the first `count`."""
     numbers = ", ".join(f"{count.type} {first + k}" for k in range(lanes))

@@ -153,16 +153,17 @@ class NestBuilder(StageLoops):
         both takes longer to make than masks take to run."""
         b, extent = self.b, self.kernel.outer[-1].extent
 
-        def step(value: Val, count: int = row.count, mask: Val | None = None) -> None:
+        def step(value: Val, count: int = row.count, left: Val | None = None) -> None:
+            mask = None if left is None else some_lanes(b, left, count)
             self.indexer.open(b.fenced())
             self.indexer.bind(row.variable, value)
-            self.vector = Lanes(row.variable, count, mask)
+            self.vector = Lanes(row.variable, count, mask, left=left)
             self._point()
             self.vector = None
             self.indexer.close()
 
         def rest(value: Val) -> None:
-            step(value, row.rest, some_lanes(b, b.sub(end, value, "nsw"), row.rest))
+            step(value, row.rest, b.sub(end, value, "nsw"))
 
         if row.masked and (row.once or self.brief):
             b.for_loop(start, end, rest, step=row.rest, name="vector", flags="nuw nsw")

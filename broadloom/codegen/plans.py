@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from broadloom.codegen.accumulators import Accumulators
 from broadloom.codegen.panels import ROWS, panel_of
+from broadloom.dtypes import DType
 from broadloom.fusion.cost import body_cost
-from broadloom.fusion.handlers import accesses, index_of, instructions_of, operands_of
+from broadloom.fusion.handlers import Recording, accesses, index_of, instructions_of, operands_of, replay, without_dead
 from broadloom.fusion.ir import (
     Accumulated,
     Body,
@@ -23,6 +24,7 @@ from broadloom.fusion.ir import (
     Literalv,
     Load,
     Loop,
+    Operand,
     Reduce,
     Running,
     Stage,
@@ -30,6 +32,7 @@ from broadloom.fusion.ir import (
 )
 from broadloom.fusion.merge import LONG_SEARCH
 from broadloom.fusion.vectors import stride
+from broadloom.records import dataclass
 from broadloom.symbolic import Symbol, free_symbols
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
@@ -209,6 +212,40 @@ def searches(stage: Stage, accumulators: Accumulators) -> bool:
     extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
     long = not isinstance(extent, int) or extent >= LONG_SEARCH
     return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A search in two: `gather` stores what is searched of a block into the buffer `name`, where `search` looks."""
+
+    name: str
+    dtype: DType
+    start: Symbol  # of the block
+    gather: Stage
+    search: Stage
+
+
+def gathered(stage: Stage) -> Gathered:
+    """A stage that does nothing but one argmax or argmin, so that it looks for it in what lies side by side."""
+    variable, start, name = stage.loops[-1].variable, Symbol("block", 0), "searched"
+    found = next(i for i in stage.body.instructions if isinstance(i, Reduce))
+    value = stage.body.instructions[found.value]
+    assert isinstance(value, Load | Compute | IndexValue | Literalv | Accumulated)
+    dtype = value.dtype
+
+    class Gathering(Recording):
+        def reduce(self, _: str, value: Operand, position: Operand | None = None) -> None:
+            self.store(name, variable - start, value)
+
+    class Searching(Recording):
+        def reduce(self, accumulator: str, _: Operand, position: Operand | None = None) -> None:
+            super().reduce(accumulator, self.load(name, variable - start, dtype), position)
+
+    gather, search = Gathering(), Searching()
+    replay(stage.body, gather)
+    replay(stage.body, search)
+    first, second = (without_dead(r.body()) for r in (gather, search))
+    return Gathered(name, dtype, start, replace(stage, body=first), replace(stage, body=second))
 
 
 def stops(stage: Stage, accumulators: Accumulators) -> bool:

@@ -2,7 +2,7 @@
 
 What goes in: a stage of a kernel, or a kernel without inner loops, and the enabled features of the target. What comes
 out: a `Row`, or None where LLVM's vectoriser is left to find the vectors itself: it copes with gathers, tables, checks
-and complex numbers.
+and complex numbers, but not with steps that only the call knows.
 
 What holds: the answer is a pure function of the stage and the target, so a row adds up in the same order in every range
 of points and on any number of threads. A step takes as many registers as keep the sums of a light body from waiting for
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from broadloom.codegen.memory import has_masks
 from broadloom.codegen.outline import vector_bits
 from broadloom.dtypes import float32
 from broadloom.fusion.cost import body_cost
@@ -33,7 +34,7 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
-from broadloom.fusion.vectors import stride
+from broadloom.fusion.vectors import is_near, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Symbol
 
@@ -44,6 +45,7 @@ LIGHT = 0.5  # cost units of a body without sums up to which a step takes severa
 SUMS = 0.5  # of all registers, the share that may hold sums
 WASTE = 1.15  # times the fewest registers that a row may take
 LEAST = 4  # elements of a step
+MOVES = 512  # elements that a step moves one by one
 SHORTEST = 4  # elements of a row that vectors are made for
 
 _DIVISIONS = ("floor_divide", "remainder", "fmod", "gcd")  # of integers, which have no vectors for it
@@ -73,42 +75,53 @@ def row_of(
     instructions = stage.body.instructions
     if isinstance(loop.extent, int) and loop.extent < SHORTEST:
         return None
-    if not all(_is_plain(i, loop.variable, accumulators) for i in instructions):
+    if not _are_plain(instructions, loop.variable, accumulators):
+        return None
+    if not _is_even(instructions, loop.variable) and not _is_in_step([stage.body]):
         return None
     if not any(isinstance(i, Store | Reduce) for i in instructions):
         return None
     lanes = _lanes(instructions, accumulators, features)
-    if not lanes:
-        return None
     extent = loop.extent if isinstance(loop.extent, int) else None
-    count = lanes * (1 if few else _registers(extent, lanes, _most(stage, features)))
+    apart = _apart(instructions, loop.variable)
+    if not lanes or not _pays(apart, extent, lanes):
+        return None
+    count = lanes * (1 if few or apart else _registers(extent, lanes, _most(stage, features)))
     count = max(LEAST, count)
-    return Row(loop.variable, count, _has_masks(features), count, few)
+    return Row(loop.variable, count, has_masks(features), count, few)
+
+
+def lies_even(stage: Stage) -> bool:
+    """Whether all that a stage loads and stores along its innermost loop lies side by side, or is the same."""
+    return _is_even(stage.body.instructions, stage.loops[-1].variable)
 
 
 def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
     """How a kernel without inner loops runs in vectors along its last outer loop; None where it does not. Nothing is
-    carried from one vector to the next, so the last ones may be narrower: of one register. Rows of several are left to
-    LLVM, which makes stencils over them run a tenth faster."""
+    carried from one vector to the next, so the last ones may be narrower: of one register. Rows of several, side by
+    side, are left to LLVM, which makes stencils over them run a tenth faster."""
     loop = kernel.outer[-1]
     bodies = [s.body for s in kernel.stages]
     instructions = [i for body in bodies for i in body.instructions]
-    if len(kernel.outer) > 1 or kernel.serial or kernel.accumulators:
+    if kernel.serial or kernel.accumulators:
+        return None
+    if len(kernel.outer) > 1 and _is_even(instructions, loop.variable):
         return None
     if isinstance(loop.extent, int) and loop.extent < SHORTEST:
         return None
-    if not all(_is_plain(i, loop.variable, {}) for i in instructions) or not _is_in_step(bodies):
+    if not _are_plain(instructions, loop.variable, {}) or not _is_in_step(bodies):
         return None
     lanes = _lanes(instructions, {}, features)
-    if not lanes or not any(isinstance(i, Store) for i in instructions):
+    extent = loop.extent if isinstance(loop.extent, int) else None
+    apart = _apart(instructions, loop.variable)
+    if not lanes or not _pays(apart, extent, lanes) or not any(isinstance(i, Store) for i in instructions):
         return None
     cost = sum(map(body_cost, bodies))
     power = any(isinstance(i, Compute) and i.op == "pow" and i.dtype is float32 for i in instructions)
-    most = REGISTERS if cost < LIGHT else 2 if power else 1
-    extent = loop.extent if isinstance(loop.extent, int) else None
+    most = 1 if apart else REGISTERS if cost < LIGHT else 2 if power else 1
     count = lanes * _registers(extent, lanes, most)
     count, rest = max(LEAST, count), max(LEAST, lanes)
-    return Row(loop.variable, count, _has_masks(features), rest, cost > LONG and count == rest)
+    return Row(loop.variable, count, has_masks(features), rest, cost > LONG and count == rest and not apart)
 
 
 def beside_of(
@@ -116,7 +129,7 @@ def beside_of(
 ) -> Row | None:
     """How a stage of a kernel that runs in columns takes these side by side in vectors; None where it does not."""
     instructions = stage.body.instructions
-    if not all(_is_plain(i, column.variable, accumulators) for i in instructions):
+    if not _is_even(instructions, column.variable) or not _are_plain(instructions, column.variable, accumulators):
         return None
     if not any(isinstance(i, Store | Reduce) for i in instructions):
         return None
@@ -127,7 +140,7 @@ def beside_of(
     lanes, cost = vector_bits(features) // 8 // widest, body_cost(stage.body)
     few = isinstance(column.extent, int) and column.extent <= lanes * REGISTERS
     most = REGISTERS if cost < LIGHT or (few and cost <= LONG) else 2 if cost <= LONG else 1
-    return Row(column.variable, _side_by_side(column, lanes, most), _has_masks(features), max(LEAST, lanes))
+    return Row(column.variable, _side_by_side(column, lanes, most), has_masks(features), max(LEAST, lanes))
 
 
 def accumulators_of(column: Loop, accumulators: Sequence[Accumulator], features: frozenset[str]) -> int:
@@ -151,8 +164,27 @@ def _is_in_step(bodies: Sequence[Body]) -> bool:
     return all(written.get(a.buffer, a.index) == a.index for a in found)
 
 
-def _has_masks(features: frozenset[str]) -> bool:
-    return {"avx512vl", "avx512bw"} <= features
+def _moves(instructions: Sequence[Instruction]) -> list[Load | Store]:
+    return [i for i in instructions if isinstance(i, Load | Store)]
+
+
+def _is_even(instructions: Sequence[Instruction], variable: Symbol) -> bool:
+    """Whether all that is loaded and stored lies side by side, or is the same."""
+    return all(stride(i.index, variable) in (0, 1) for i in _moves(instructions))
+
+
+def _apart(instructions: Sequence[Instruction], variable: Symbol) -> int:
+    """How many instructions load or store elements one by one, which makes long code."""
+    return sum(
+        not is_near(stride(i.index, variable), i.dtype if isinstance(i, Load) else float32)
+        for i in _moves(instructions)
+    )
+
+
+def _pays(apart: int, extent: int | None, lanes: int) -> bool:
+    """Whether vectors of elements that are moved one by one are worth their code: those that are not there are moved as
+    well."""
+    return apart == 0 or (apart * lanes <= MOVES and (extent is None or extent >= lanes))
 
 
 def _lanes(
@@ -186,23 +218,31 @@ def _registers(extent: int | None, lanes: int, most: int) -> int:
     return most
 
 
-def _is_plain(i: Instruction, variable: Symbol, accumulators: Mapping[str, Accumulator]) -> bool:
-    """Whether an instruction works on a vector of neighbouring elements."""
+def _are_plain(instructions: Sequence[Instruction], variable: Symbol, accumulators: Mapping[str, Accumulator]) -> bool:
+    """Whether instructions work on vectors of elements that lie a step apart."""
+    known = all(isinstance(stride(i.index, variable), int) for i in _moves(instructions))
+    return all(_is_plain(i, variable, accumulators, known=known) for i in instructions)
+
+
+def _is_plain(i: Instruction, variable: Symbol, accumulators: Mapping[str, Accumulator], *, known: bool) -> bool:
+    """Whether an instruction works on a vector of elements. Where all steps are `known`, LLVM finds the vectors of
+    complex numbers and of divisions; else it finds none."""
     match i:
         case Load(_, index, dtype):
-            return dtype.kind != "c" and stride(index, variable) in (0, 1)
+            return (not known or dtype.kind != "c") and stride(index, variable) is not None
         case Store(_, index, _, mode):
-            return mode == "set" and stride(index, variable) == 1
+            return mode == "set" and stride(index, variable) not in (None, 0)
         case IndexValue(index, _):
             return isinstance(stride(index, variable), int)
         case Compute(op, _, dtype, _):
-            scalar = op.startswith(("random_", "philox")) or (dtype.kind in "iu" and op in _DIVISIONS)
-            return dtype.kind != "c" and not scalar
+            scalar = op.startswith(("random_", "philox"))
+            return not scalar and (not known or (dtype.kind != "c" and (dtype.kind == "f" or op not in _DIVISIONS)))
         case Literalv(dtype, _) | Accumulated(_, dtype):
-            return dtype.kind != "c"
+            return not known or dtype.kind != "c"
         case Reduce(name, _, position):
             a = accumulators[name]
-            return position is None and a.kind in _KINDS and a.dtype.kind in "iuf" and a.value_dtype.kind in "iufb"
+            kinds = "iufc" if not known and a.kind == "sum" else "iuf"
+            return position is None and a.kind in _KINDS and a.dtype.kind in kinds and a.value_dtype.kind in kinds + "b"
     return False
 
 
@@ -210,11 +250,11 @@ def _bytes(i: Instruction, accumulators: Mapping[str, Accumulator]) -> int:
     """Bytes of the element that an instruction works on; 16-bit floats are computed in 32 bits."""
     match i:
         case Load(_, _, dtype):
-            return dtype.itemsize
+            return dtype.real.itemsize
         case Compute(_, _, dtype, _):
-            return 4 if dtype.kind == "f" and dtype.bits == 16 else dtype.itemsize
+            return 4 if dtype.kind == "f" and dtype.bits == 16 else dtype.real.itemsize
         case IndexValue():
             return 8
         case Reduce(name):
-            return max(4, accumulators[name].dtype.itemsize)
+            return max(4, accumulators[name].dtype.real.itemsize)
     return 0

@@ -24,8 +24,10 @@ from broadloom.codegen.plans import (
     POINT_CHUNK,
     SEARCH_BLOCK,
     STOP_CHUNK,
+    Gathered,
     chunked_loop,
     combines,
+    gathered,
     hoisted_checks,
     hoisted_values,
     loads_ahead,
@@ -35,7 +37,7 @@ from broadloom.codegen.plans import (
     stops,
     tiled_loop,
 )
-from broadloom.codegen.rows import Row, accumulators_of, beside_of, row_of
+from broadloom.codegen.rows import Row, accumulators_of, beside_of, lies_even, row_of
 from broadloom.codegen.streams import Stream, points_together
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType, float32
@@ -353,10 +355,11 @@ class StageLoops:
         past, unit = self._past(stage, row)
         when = self._begins_with_lines(stage, row, start, unit) if past else None
 
-        def step(value: Val, mask: Val | None) -> None:
+        def step(value: Val, left: Val | None = None) -> None:
+            mask = None if left is None else some_lanes(b, left, row.count)
             self.indexer.open(b.fenced())
             self.indexer.bind(row.variable, value)
-            self.vector = Lanes(row.variable, row.count, mask, past if mask is None else (), unit, when)
+            self.vector = Lanes(row.variable, row.count, mask, past if mask is None else (), unit, when, left)
             vectors = self.accumulators.vectors
             assert vectors is not None
             vectors.mask = mask
@@ -367,7 +370,7 @@ class StageLoops:
             self.indexer.close()
 
         def some(value: Val) -> None:
-            step(value, some_lanes(b, b.sub(end, value, "nsw"), row.count))
+            step(value, b.sub(end, value, "nsw"))
 
         even = isinstance(extent, int) and extent % row.count == 0
         if row.masked and not even and (self.brief or row.once):
@@ -375,7 +378,7 @@ class StageLoops:
             return
         full = self._whole(row.count, start, end)
         if not isinstance(extent, int) or extent >= row.count:
-            b.for_loop(start, full, lambda value: step(value, None), step=row.count, name="vector", flags="nuw nsw")
+            b.for_loop(start, full, step, step=row.count, name="vector", flags="nuw nsw")
         if even:
             return  # chunks are as well
         if not row.masked:
@@ -443,21 +446,41 @@ class StageLoops:
         before. Both inner loops vectorise, which a search that carries the position along does not."""
         b, extent = self.b, self.indexer.value(loop.extent)
         name = next(i.name for i in stage.body.instructions if isinstance(i, Reduce))
+        apart = self._searched_apart(stage)
+        searched = stage if apart is None else apart[0].search
 
         def block(start: Val) -> None:
             end = b.intrinsic("smin", extent, b.add(start, i64(SEARCH_BLOCK), "nuw nsw"))
 
             def pass_over(search: Search) -> None:
                 self.accumulators.search = search
-                self._loop(loop.variable, start, end, lambda: self._body(stage, None))
+                self._loop(loop.variable, start, end, lambda: self._body(searched, None))
                 self.accumulators.search = Search.NONE
 
+            self.indexer.open(b.fenced())
+            if apart is not None:
+                found, row = apart
+                self.indexer.bind(found.start, start)
+                self._in_vectors(row, set(), partial(self._vector_loop, found.gather, row, start, end))
             self.accumulators.start_block(name)
             pass_over(Search.EXTREMUM)
             b.if_then(self.accumulators.block_wins(name), lambda: pass_over(Search.POSITION))
             self.accumulators.finish_block(name)
+            self.indexer.close()
 
         b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
+
+    def _searched_apart(self, stage: Stage) -> tuple[Gathered, Row] | None:
+        """How a search is made in a buffer, which vectors fill with what lies apart, where LLVM would find none."""
+        if self.panel is not None or self.tiled is not None or lies_even(stage):
+            return None
+        found = gathered(stage)
+        row = row_of(found.gather, {}, self.b.module.features)
+        if row is None:
+            return None
+        buffer = Buffer(found.name, found.dtype, Layout((SEARCH_BLOCK,), (1,)), "local")
+        self.places[found.name] = local_place(self.b, buffer)
+        return found, row
 
     def _body(self, stage: Stage, lane: Val | None) -> None:
         b = self.b

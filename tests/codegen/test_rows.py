@@ -187,7 +187,6 @@ def test_what_llvm_finds_vectors_for(rng):
     x, at = rng.normal(size=(5, 40)), rng.integers(0, 40, (5, 40))
     for function, args in (
         (lambda x: (x + 1j).sum(-1), (x,)),
-        (lambda x: x[:, ::2].sum(-1), (x,)),
         (lambda x: np.argmax(x, -1), (x,)),
         (lambda x: np.cumsum(x, -1), (x,)),
         (lambda x, at: np.take_along_axis(x, at, -1).sum(-1), (x, at)),
