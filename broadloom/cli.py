@@ -38,7 +38,7 @@ from broadloom.graph.parse import parse as parse_graph
 from broadloom.options import Options
 from broadloom.passes.table import DEFAULT, PASSES
 from broadloom.platform import Fact
-from broadloom.runtime import entry, probe, target
+from broadloom.runtime import blas, entry, probe, target
 from broadloom.runtime.cache import ObjectCache
 
 Array = np.ndarray[Any, Any]
@@ -127,7 +127,18 @@ def _facts() -> Iterator[Fact]:
     differences = probe.mismatches()
     yield Fact("object layouts", "; ".join(differences) or "as expected", not differences, "calls go through Python")
     yield Fact("entry", entry.self_test())
+    yield _blas_fact()
     yield _self_test()
+
+
+def _blas_fact() -> Fact:
+    try:
+        found = blas.control()
+    except ImportError as error:
+        return Fact("BLAS threads", str(error), False, "pip install scipy")
+    if found is None:
+        return Fact("BLAS threads", blas.UNCONTROLLED, False, "set the library's own variable, as OMP_NUM_THREADS")
+    return Fact("BLAS threads", f"as many as a call has, by {found.name}")
 
 
 def _self_test() -> Fact:

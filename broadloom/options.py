@@ -43,9 +43,10 @@ class Options:
     """What a compilation may be told.
 
     `trace_dir`, `dump_dir`: folders for event files and for stage dumps, or None. `logs`: topics printed to stderr.
-    `cache_dir`: where compiled objects live. `num_threads`: threads of a parallel kernel. `contract`: fuse a product
-    with the sum that alone reads it, rounding once, where the machine can. `deterministic`: forbid library calls whose
-    bits depend on the thread count. `release_gil_us`: estimated work, in microseconds, above which the GIL is released.
+    `cache_dir`: where compiled objects live. `num_threads`: threads of a parallel kernel, and of a library call.
+    `contract`: fuse a product with the sum that alone reads it, rounding once, where the machine can. `deterministic`:
+    forbid library calls whose bits depend on the thread count. `release_gil_us`: estimated work, in microseconds, above
+    which the GIL is released.
     `max_specialisations`: compiled versions kept for one function. `fusion`: False leaves every op a kernel of its own.
     `use_cache`: read and write `cache_dir`.
 

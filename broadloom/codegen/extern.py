@@ -14,7 +14,8 @@ each operand and result. What comes out: code that calls the routine once per ma
 Decompositions, which need a workspace, stand in `codegen.factorisations`.
 
 What holds: one stride of every matrix is the constant 1, and which one decides row- or column-major; sizes are
-passed as 32-bit integers, larger ones are refused at run time; a positive `info` (a singular matrix, one that is not
+passed as 32-bit integers, larger ones are refused at run time; a call takes no more threads than the run has, and one
+where its work is not worth waking another (`runtime.blas`); a positive `info` (a singular matrix, one that is not
 positive definite) is a failure at the step's site, keyed by the matrix's number, unless the step has no site.
 """
 
@@ -30,11 +31,13 @@ from broadloom.codegen.llvm import Block, FunctionBuilder, Val, const_float, i8,
 from broadloom.codegen.types import memory_type
 from broadloom.dtypes import DType
 from broadloom.errors import VerifyError
+from broadloom.fusion.cost import PARALLEL_COST
 from broadloom.fusion.ir import NOT_FINITE, Buffer, Extern, Layout, Region
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, product, smax
+from broadloom.symbolic import Size, product, smax, smin
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+PER_UNIT = 8  # multiplications of one thread in a unit of cost, a nanosecond
 _FLIP = {"N": "T", "T": "N"}
 
 
@@ -47,6 +50,7 @@ class ExternEmitter:
     ctx: Val
     too_large: Block  # where sizes beyond 32 bits lead
     _temporaries: dict[tuple[str, str], Val]
+    _threads: Val = i64(1)  # that a call may take
 
     def emit(self, step: Extern, bases: Mapping[str, Val], buffers: Mapping[str, Buffer]) -> None:
         """The calls of one step; `bases` are the buffers' addresses."""
@@ -59,6 +63,7 @@ class ExternEmitter:
         regions = dict(zip(roles, given, strict=True))
         layouts = {role: region.layout for role, region in regions.items()}
         batch = layouts[roles[0]].shape[:-2]
+        self._threads = self._worth(work_of(step.routine, layouts, dtype))
 
         def addresses(number: Val) -> dict[str, Val]:
             return {r: self._address(bases[x.buffer], x, batch, number, buffers) for r, x in regions.items()}
@@ -68,6 +73,15 @@ class ExternEmitter:
             return
         call = _ROUTINES[step.routine][1]
         self._each(product(batch), step, lambda n: call(self, step, attrs, layouts, addresses(n), dtype, n))
+
+    def _worth(self, work: Size) -> Val:
+        """How many threads a call of so many multiplications may take: those of the run, or one."""
+        b = self.b
+        threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
+        least = int(PARALLEL_COST * PER_UNIT)
+        if isinstance(work, int):
+            return threads if work > least else i64(1)
+        return b.select(b.icmp("sgt", self.indexer.value(work), i64(least)), threads, i64(1))
 
     def _each(self, count: Size, step: Extern, one: Callable[[Val], None]) -> None:
         if count == 1:
@@ -153,7 +167,11 @@ class ExternEmitter:
         return found
 
     def library(self, name: str, *args: Val) -> None:
-        self.b.call(self.b.module.declare(name, "void", ("ptr",) * len(args)), *args)
+        """A call of the library, on threads of ours alone."""
+        b = self.b
+        b.call(b.module.declare("bl_blas_enter", "void", ("i64",)), self._threads)
+        b.call(b.module.declare(name, "void", ("ptr",) * len(args)), *args)
+        b.call(b.module.declare("bl_blas_leave", "void", ()))
 
     def report(self, step: Extern, info: Val, number: Val, failing: str = "sgt") -> None:
         """An `info` that is so (greater than zero) is a failure at the step's site."""
@@ -170,6 +188,28 @@ class ExternEmitter:
 
 def new_emitter(b: FunctionBuilder, indexer: Indexer, ctx: Val, too_large: Block) -> ExternEmitter:
     return ExternEmitter(b, indexer, ctx, too_large, {})
+
+
+def work_of(routine: str, layouts: Layouts, dtype: DType) -> Size:
+    """About how many real multiplications a call makes.
+
+    >>> square = Layout((64, 64), (64, 1))
+    >>> from broadloom.dtypes import complex64, float64
+    >>> work_of("gemm", {"a": square, "b": square, "c": square}, float64)
+    262144
+    >>> work_of("getrf", {"a": square}, complex64), work_of("evd", {"a": square}, float64)
+    (349525, 2621440)
+    """
+    rows, columns = layouts["a"].shape[-2:]
+    if routine == "gemm":
+        work: Size = rows * columns * layouts["b"].shape[-1]
+    elif routine in ("getrs", "trsm"):
+        work = rows * columns * layouts["b"].shape[-1] // (1 if routine == "getrs" else 2)
+    elif routine in ("gesdd", "evd", "geev"):
+        work = 10 * rows * columns * smin(rows, columns)
+    else:
+        work = rows * columns * smin(rows, columns) // 3
+    return 4 * work if dtype.kind == "c" else work
 
 
 def is_column_major(layout: Layout) -> bool:
@@ -350,3 +390,4 @@ _ROUTINES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
     "potrf": (("a",), _potrf),
     "trsm": (("a", "b"), _trsm),
 }
+ROUTINES = frozenset((*_ROUTINES, *FACTORISATIONS))

@@ -47,6 +47,7 @@ class Emitter(Protocol):
     def integer(self, name: str, size: Size) -> Val: ...
     def letter(self, name: str, letter: str) -> Val: ...
     def slot(self, type_: str, name: str) -> Val: ...
+    def library(self, name: str, *args: Val) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,7 @@ def run(e: Emitter, f: Factorisation, attrs: Attributes, dtype: DType, layouts: 
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[dtype.name]
     call = Call(e, attrs, dtype, layouts, at, work, e.integer("info", 0))
     arguments = (*f.arguments(call), call.info)
-    declared = e.b.module.declare(f"bl_{letter}{f.name(dtype.kind == 'c')}", "void", ("ptr",) * len(arguments))
-    e.b.call(declared, *arguments)
+    e.library(f"bl_{letter}{f.name(dtype.kind == 'c')}", *arguments)
     return call.info
 
 

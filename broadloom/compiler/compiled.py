@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -21,10 +22,12 @@ from broadloom.capture.breaks import Break, CaptureBreak, Code
 from broadloom.capture.capture import Captured, capture
 from broadloom.capture.context import Policy
 from broadloom.capture.sources import Frame
+from broadloom.codegen.extern import ROUTINES
 from broadloom.compiler.build import Stopwatch, Toolchain, build, object_store
 from broadloom.compiler.refusals import Refusals, kinds_of
-from broadloom.compiler.report import Compile, Journal, Recompile
+from broadloom.compiler.report import Compile, Journal, KernelRecord, Recompile
 from broadloom.errors import Location, OptionsError, warn
+from broadloom.runtime import blas
 from broadloom.runtime.entry import Entry, prepare
 from broadloom.runtime.spec import EntrySpec, inputs_of, outputs_of
 
@@ -100,7 +103,7 @@ class State(platform.LockOwner):
         built = build(captured.graph, self.tools, dump, watch)
         journal.graphs.append(captured.graph)
         journal.guards.extend(captured.guards)
-        journal.kernels.extend(built.facts.kernels)
+        journal.kernels.extend(map(_with_threads, built.facts.kernels))
         journal.fusions.extend(built.facts.fusions)
         journal.tables.extend(built.facts.tables)
         journal.allocations.extend(built.facts.allocations)
@@ -185,6 +188,13 @@ def _internal(error: Exception, function: FunctionType) -> Break:
         "report it, with the dump that BROADLOOM_DUMP writes; the plain function gives the result",
         _location(function),
     )
+
+
+def _with_threads(record: KernelRecord) -> KernelRecord:
+    """The record of a library call says so where it takes as many threads as it likes."""
+    if record.kind not in ROUTINES or blas.control() is not None:
+        return record
+    return replace(record, reason="; ".join(filter(None, (record.reason, blas.UNCONTROLLED))))
 
 
 def _release_elements(microseconds: float) -> int:

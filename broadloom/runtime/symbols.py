@@ -14,6 +14,7 @@ from functools import cache
 
 from broadloom.errors import CodegenError
 from broadloom.lazy import cython_blas, cython_lapack
+from broadloom.runtime import blas
 
 BLAS_PREFIX = "bl_"
 _LIBRARIES = (cython_blas, cython_lapack)
@@ -86,11 +87,18 @@ def library_routine(name: str) -> int:
 
 
 def resolve(names: Iterable[str]) -> dict[str, int]:
-    """Addresses for the external names of a module of kernels: `bl_` followed by a BLAS or LAPACK routine.
+    """Addresses for the external names of a module of kernels: `bl_` followed by a BLAS or LAPACK routine, and
+    what is called around those.
 
     >>> sorted(resolve(["bl_dgemm", "memcpy"]))
     ['bl_dgemm']
 
     Other names are left out: the C library's are the linker's business, and it reports what is missing.
     """
-    return {name: library_routine(name.removeprefix(BLAS_PREFIX)) for name in names if name.startswith(BLAS_PREFIX)}
+    found: dict[str, int] = {}
+    for name in names:
+        if name in (blas.ENTER, blas.LEAVE):
+            found |= blas.functions()
+        elif name.startswith(BLAS_PREFIX):
+            found[name] = library_routine(name.removeprefix(BLAS_PREFIX))
+    return found

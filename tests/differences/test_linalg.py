@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
 import broadloom as bl
 from broadloom.errors import GraphBreakError
 from broadloom.frontend.operands import numpy_since
+from broadloom.runtime import blas
 from broadloom.runtime.symbols import library_routine
+
+CALLED = ((blas.ENTER, (ctypes.c_int64,)), (blas.LEAVE, ()))
 
 
 def compiled(function):
@@ -115,3 +120,19 @@ def test_residuals_of_least_squares():
         np.testing.assert_allclose(got, expected, rtol=1e-10)
     deficient = a[:, [0, 0, 1]]
     assert np.linalg.lstsq(deficient, b)[1].size == 0 and compiled(used)(deficient, b)[1] == 0
+
+
+@pytest.mark.difference("Calls into BLAS and LAPACK take no more threads than the option `num_threads` allows")
+def test_threads_of_library_calls():
+    a = np.random.default_rng(0).standard_normal((150, 150))
+    control = blas.control()
+    count = ctypes.CFUNCTYPE(ctypes.c_int)(control.get)
+    before = count()
+    run = bl.compile(lambda a: np.linalg.inv(a), fullgraph=True, options={"num_threads": 1})
+    np.testing.assert_allclose(run(a) @ a, np.eye(150), atol=1e-9)
+    assert count() == before
+    enter, leave = (ctypes.CFUNCTYPE(None, *k)(blas.functions()[n]) for n, k in CALLED)
+    enter(1)
+    assert count() == 1
+    leave()
+    assert count() == before
