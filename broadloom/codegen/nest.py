@@ -158,8 +158,12 @@ class NestBuilder(StageLoops):
             self.indexer.open(b.fenced())
             self.indexer.bind(row.variable, value)
             self.vector = Lanes(row.variable, count, mask, left=left)
+            single = self.accumulators
+            if single.slots:
+                self.accumulators = self._accumulators(count)
+                self.accumulators.span = count
             self._point()
-            self.vector = None
+            self.vector, self.accumulators = None, single
             self.indexer.close()
 
         def rest(value: Val) -> None:

@@ -103,22 +103,23 @@ def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
     loop = kernel.outer[-1]
     bodies = [s.body for s in kernel.stages]
     instructions = [i for body in bodies for i in body.instructions]
-    if kernel.serial or kernel.accumulators:
-        return None
+    accumulators = {a.name: a for a in kernel.accumulators}
+    if kernel.serial or (accumulators and not has_masks(features)):
+        return None  # where scalars take what is left, their sums may be in another order
     if len(kernel.outer) > 1 and _is_even(instructions, loop.variable):
         return None
     if isinstance(loop.extent, int) and loop.extent < SHORTEST:
         return None
-    if not _are_plain(instructions, loop.variable, {}) or not _is_in_step(bodies):
+    if not _are_plain(instructions, loop.variable, accumulators) or not _is_in_step(bodies):
         return None
-    lanes = _lanes(instructions, {}, features)
+    lanes = _lanes(instructions, accumulators, features)
     extent = loop.extent if isinstance(loop.extent, int) else None
     apart = _apart(instructions, loop.variable)
     if not lanes or not _pays(apart, extent, lanes) or not any(isinstance(i, Store) for i in instructions):
         return None
     cost = sum(map(body_cost, bodies))
     power = any(isinstance(i, Compute) and i.op == "pow" and i.dtype is float32 for i in instructions)
-    most = 1 if apart else REGISTERS if cost < LIGHT else 2 if power else 1
+    most = 1 if apart else REGISTERS if cost < LIGHT else 2 if power or accumulators else 1
     count = lanes * _registers(extent, lanes, most)
     count, rest = max(LEAST, count), max(LEAST, lanes)
     return Row(loop.variable, count, has_masks(features), rest, cost > LONG and count == rest and not apart)

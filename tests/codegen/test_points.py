@@ -97,3 +97,26 @@ def test_cumulative_ops_leave_nothing_to_llvms_vectoriser():
     p = program(lambda x: np.cumsum(x), x)
     native = Native(p)
     assert "!broadloom.ready = " in native.text
+
+
+def distances(x):
+    d = x[:, None, :] - x[None, :, :]
+    return (d * d).sum(-1), d.max(-1)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+def test_points_that_fold_a_few_numbers_are_vectors(dtype, dynamic, rng):
+    x = rng.integers(-50, 50, (130, 3)).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        x[7, 1], x[9, 2] = np.nan, np.inf
+    p = program(distances, x, dynamic=dynamic)
+    whole = Native(p)
+    assert {"avx512vl", "avx512bw"} - FEATURES or "!broadloom.ready = " in whole.text
+    for n in (4, 5, 15, 16, 17, 33, 130) if dynamic else (130,):
+        want = distances(x[:n])
+        for split in [(0.1, 0.37), (0.013, 0.5, 0.51), (1 / 3,)]:
+            got = Native(p, split=split, always_split=True)(x[:n])
+            for one, whole_one, wanted in zip(got, whole(x[:n]), want, strict=True):
+                np.testing.assert_array_equal(one, wanted)
+                assert one.tobytes() == whole_one.tobytes()
