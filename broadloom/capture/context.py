@@ -40,7 +40,7 @@ from broadloom.errors import Location, TransformError
 from broadloom.frontend.selection import Selection
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
+from broadloom.symbolic import LARGEST, Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
 from broadloom.tensor.packed import PackedTensor
 from broadloom.transforms.level import Level
 
@@ -156,7 +156,6 @@ class Context:
         self.guards: list[Guard | None] = []
         self.arguments: list[Source] = []  # one for each graph input
         self.symbols: dict[Symbol, Source] = {}
-        self.ints: set[Symbol] = set()  # those that are Python ints, not sizes of arrays
         self.observed: dict[Source, int] = {}
         self.arrays: dict[int, ArrayInput] = {}  # by the id of the array, which the caller keeps alive
         self.realised: dict[Source, Any] = {}
@@ -296,15 +295,20 @@ class Context:
         self.guards.append(None)
         return len(self.guards) - 1
 
-    def symbol(self, source: Source, value: int, lo: int = 0) -> Symbol:
-        """A fresh symbol for the int at `source`."""
-        symbol = self.env.fresh(value, lo, source=source)
+    def symbol(self, source: Source, value: int, lo: int = 0, limit: int = LARGEST) -> Symbol:
+        """A fresh symbol for the int at `source`, whose absolute value is at most `limit`."""
+        symbol = self.env.fresh(value, lo, source=source, limit=limit)
         self.symbols[symbol] = source
         return symbol
 
     def decide(self, relation: Relation | bool) -> bool:
         """The truth of a relation between sizes, guarded if it is not proven."""
         return self.env.decide(relation, self._location)
+
+    def fits(self, size: int | Expr, most: int = LARGEST) -> bool:
+        """Whether an expression of symbolic ints stays within int64, or the `most` given, guarded if that depends on
+        the symbols."""
+        return self.env.fits(size, self._location, most)
 
     def constant_int(self, size: int | Expr) -> int:
         """The value of a symbolic int, which is thereby specialised."""

@@ -160,8 +160,7 @@ def _int(c: Context, source: Source, x: int) -> Value:
     lo = 0 if x >= 0 else -LARGEST_INT
     c.guard(IntGuard(source, lo))
     c.guard(CompareGuard(source, "<=", LARGEST_INT, True))
-    symbol = c.symbol(source, x, lo)
-    c.ints.add(symbol)
+    symbol = c.symbol(source, x, lo, LARGEST_INT)
     c.root.size_input(c.input_name(source), symbol)
     c.arguments.append(source)
     return symbol

@@ -17,13 +17,13 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import LARGEST_INT, Context
+from broadloom.capture.context import Context
 from broadloom.capture.guards import Arithmetic, CompareGuard, ConstantGuard, DefinedGuard, SizeTerm, Term
 from broadloom.capture.guards import arithmetic as arithmetic
 from broadloom.capture.sources import Source
 from broadloom.capture.values import Number, Value
 from broadloom.graph.storage import ArrayHandle, WeakScalar
-from broadloom.symbolic import Add, Expr, FloorDiv, Mod, Mul, Relation, Symbol, eq, free_symbols, ge, gt, le, lt, ne
+from broadloom.symbolic import Expr, Relation, eq, ge, gt, le, lt, ne
 
 Comparison = Literal["<", "<=", "==", "!=", ">", ">="]
 RELATIONS: dict[str, Callable[[Any, Any], Relation | bool]] = {
@@ -167,17 +167,20 @@ def _stays_defined(c: Context, op: str, divisor: Value, term: Arithmetic | None)
 
 
 def _sizes(c: Context, op: str, a: int | Expr, b: int | Expr) -> Value:
+    """Arithmetic of symbolic ints, in Python's unbounded integers: what 64 bits cannot hold is computed from
+    constants, for which the symbols are fixed."""
     a, b = (int(v) if isinstance(v, bool) else v for v in (a, b))
     match op:
         case "+" | "-" | "*":
             result = a + b if op == "+" else a - b if op == "-" else a * b
-            if _fits(c, result):
+            if c.fits(result):
                 return result
         case "//" | "%":
-            if c.decide(gt(b, 0)):
+            if c.fits(a) and c.fits(b) and c.decide(gt(b, 0)):
                 return a // b if op == "//" else a % b
         case "/":
-            if not isinstance(b, int) or b != 0:
+            exact = 2**53  # beyond, the operands would be rounded before they are divided
+            if c.fits(a, exact) and c.fits(b, exact) and (not isinstance(b, int) or b != 0):
                 value = python(c, op, value_of(c, a), value_of(c, b))
                 term = Arithmetic(op, tuple(c.size_term(v) for v in (a, b)))
                 _stays_defined(c, op, b, term)
@@ -187,34 +190,9 @@ def _sizes(c: Context, op: str, a: int | Expr, b: int | Expr) -> Value:
                 power: int | Expr = 1
                 for _ in range(b):
                     power = power * a
-                if _fits(c, power):
+                if c.fits(power):
                     return power
     return python(c, op, constant(c, a), constant(c, b))
-
-
-def _fits(c: Context, size: int | Expr) -> bool:
-    """Whether an expression of Python ints stays within int64. Sizes of arrays alone always do, as memory does."""
-    if isinstance(size, int) or not any(s in c.ints for s in free_symbols(size)):
-        return True
-    return _largest(size) < 2**62
-
-
-def _largest(size: int | Expr) -> int:
-    """An upper bound of the absolute value, for symbols up to the largest symbolic int."""
-    match size:
-        case int():
-            return abs(size)
-        case Symbol():
-            return LARGEST_INT
-        case Add():
-            return sum(map(_largest, size.args))
-        case Mul():
-            return math.prod(map(_largest, size.args))
-        case FloorDiv():
-            return _largest(size.args[0])
-        case Mod():
-            return _largest(size.args[1])
-    return max(map(_largest, size.args))
 
 
 def python(c: Context, op: str, *operands: Any) -> Any:

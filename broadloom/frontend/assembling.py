@@ -256,13 +256,15 @@ def np_repeat(r: Recorder, a: object, repeats: object, axis: object = None) -> A
     where = shapes.axis_from_end(axis, x.ndim)
     if is_symbolic(repeats) and isinstance(repeats, ArrayHandle):
         raise Unsupported("np.repeat by an array: the size of the result depends on data", "repeat by a constant")
-    counts = [repeats] if not isinstance(repeats, (list, tuple, np.ndarray)) else list(repeats)
+    given = [repeats] if not isinstance(repeats, (list, tuple, np.ndarray)) else list(repeats)
+    counts = tuple(shapes.as_size(c, "a number of repetitions") for c in given)
+    shapes.not_negative(r, counts, "repeats may not contain negative values.")
     if len(counts) == 1:
-        return call(r, "repeat", x, repeats=shapes.as_size(counts[0]), axis=where)
+        return call(r, "repeat", x, repeats=counts[0], axis=where)
     n = x.shape[where]
     if not shapes.same(r, n, len(counts)):
         raise plain_numpy_raises("repeats does not fit the axis")
-    return call(r, "repeat", x, repeats=tuple(shapes.as_size(c) for c in counts), axis=where)
+    return call(r, "repeat", x, repeats=counts, axis=where)
 
 
 def np_tile(r: Recorder, A: object, reps: object) -> ArrayHandle:

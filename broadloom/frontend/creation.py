@@ -44,8 +44,7 @@ def filled(r: Recorder, shape: object, value: object, dtype: DType, order: objec
     if kind not in "CF":
         raise plain_numpy_raises("only 'C' or 'F' order is permitted")
     sizes = shapes.as_shape(shape)
-    if any(isinstance(s, int) and s < 0 for s in sizes):
-        raise plain_numpy_raises("negative dimensions are not allowed")
+    shapes.not_negative(r, sizes, "negative dimensions are not allowed")
     return r.copy(shapes.expand(r, number, sizes), kind)
 
 
@@ -237,8 +236,7 @@ def np_linspace(
 ) -> Any:
     """`numpy.linspace`."""
     n = shapes.as_size(num, "num")
-    if isinstance(n, int) and n < 0:
-        raise plain_numpy_raises(f"number of samples, {n}, must be non-negative")
+    shapes.not_negative(r, (n,), f"number of samples, {n}, must be non-negative")
     div = sub(n, 1) if endpoint else n
     if not isinstance(div, int) and shapes.same(r, div, 0):
         div = 0

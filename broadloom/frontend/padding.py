@@ -39,8 +39,7 @@ def np_pad(r: Recorder, array: object, pad_width: object, mode: object = "consta
         (shapes.as_size(before, "a pad width"), shapes.as_size(after, "a pad width"))
         for before, after in _pairs(pad_width, x.ndim)
     ]
-    if any(isinstance(w, int) and w < 0 for pair in widths for w in pair):
-        raise plain_numpy_raises("index can't contain negative values")
+    shapes.not_negative(r, (w for pair in widths for w in pair), "index can't contain negative values")
     if mode in ("constant", "empty"):
         return _pad_constant(r, x, widths, _pairs(kwargs.get("constant_values", 0), x.ndim))
     if kwargs.get("reflect_type", "even") != "even":

@@ -16,7 +16,7 @@ import numpy as np
 from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
 from broadloom.ops.signature import holds
-from broadloom.symbolic import Expr, Relation, Size, eq, floordiv, mul, product
+from broadloom.symbolic import Expr, Relation, Size, eq, floordiv, ge, mul, product
 
 Shape = tuple[Size, ...]
 
@@ -32,6 +32,12 @@ def decide(r: Recorder, relation: Relation | bool) -> bool:
 def same(r: Recorder, a: Size, b: Size) -> bool:
     """Are two sizes equal?"""
     return a is b or decide(r, eq(a, b))
+
+
+def not_negative(r: Recorder, sizes: Iterable[Size], error: str) -> None:
+    """Refuses a negative size, with NumPy's error."""
+    if not all(decide(r, ge(size, 0)) for size in sizes):
+        raise plain_numpy_raises(error)
 
 
 def as_size(x: object, what: str = "a size") -> Size:

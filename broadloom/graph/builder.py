@@ -14,12 +14,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from broadloom import dtypes
-from broadloom.errors import DTypeError, Location, VerifyError
+from broadloom.errors import DTypeError, Location, ShapeError, VerifyError
 from broadloom.graph.ir import Constant, Graph, Input, Node, Order, Output, TensorType, ValueId, Write
 from broadloom.ops.infer import complete, infer
 from broadloom.ops.record import Op
+from broadloom.ops.signature import holds
 from broadloom.ops.table import OPS
-from broadloom.symbolic import Expr, Relation, Size, Symbol, free_symbols
+from broadloom.symbolic import LARGEST, Expr, Relation, Size, Symbol, free_symbols, ge, mul, product
 
 INLINE_BYTES = 64  # larger constants are named by content hash and live beside the graph
 
@@ -72,11 +73,14 @@ class GraphBuilder:
         *,
         facts: Iterable[Relation] = (),
         decide: Callable[[Relation], bool] | None = None,
+        fits: Callable[[Size], bool] | None = None,
     ) -> None:
         self.name = name
         self.location: Location | None = None  # given to the nodes that are made from now on
         self._facts: dict[Relation, None] = dict.fromkeys(facts)
         self._ask = decide
+        self._fits = fits
+        self._measured: set[TensorType] = set()
         self._symbols: dict[Symbol, None] = dict.fromkeys(symbols)
         self._inputs: list[tuple[Input, int]] = []  # with the provisional id
         self._nodes: list[tuple[Node, int]] = []  # with the provisional id of the first result
@@ -176,7 +180,32 @@ class GraphBuilder:
         """The types of an op's results under the facts so far; a question that they leave open goes to `decide`,
         and its answer becomes a fact."""
         inferred = infer(op, [(t.dtype, t.shape) for t in operands], attrs, self.decide)
-        return tuple(TensorType(dtype, tuple(shape)) for dtype, shape in inferred)
+        types = tuple(TensorType(dtype, tuple(shape)) for dtype, shape in inferred)
+        for made in types:
+            self._measure(made)
+        return types
+
+    def _measure(self, made: TensorType) -> None:
+        """Raises `ShapeError` for what NumPy refuses: a negative size, and an array whose bytes are no int64."""
+        if made in self._measured:
+            return
+        for size in made.shape:
+            if holds(ge(size, 0), self.decide) is False:
+                raise ShapeError(
+                    "negative dimensions are not allowed",
+                    got=f"shape {made.shape}",
+                    allowed="sizes from 0",
+                    remedy="check the size before",
+                )
+        size = mul(made.dtype.itemsize, product(n for n in made.shape if n != 0))
+        if not (self._fits(size) if self._fits is not None else not isinstance(size, int) or size <= LARGEST):
+            raise ShapeError(
+                "an array is too big",
+                got=f"shape {made.shape} of {made.dtype}, {size} bytes",
+                allowed=f"up to {LARGEST} bytes",
+                remedy="work on parts of it",
+            )
+        self._measured.add(made)
 
     def assume(self, fact: Relation) -> None:
         """A relation that holds from now on; whoever says so guards it."""

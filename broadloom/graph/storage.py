@@ -238,7 +238,11 @@ class Recorder:
         `finish` are of a graph; over another builder values come in by `adopt`, and are read.
         """
         self._env = env
-        self._graph = GraphBuilder(name, decide=None if env is None else self._ask_environment)
+        self._graph = GraphBuilder(
+            name,
+            decide=None if env is None else self._ask_environment,
+            fits=None if env is None else self._fit_in_environment,
+        )
         self.builder: Builder = self._graph if builder is None else builder
         self._inputs: list[Storage] = []
         self._initial: list[ValueId] = []
@@ -286,6 +290,8 @@ class Recorder:
         of the array at hand. Where a step depends on them, `pinned` names the input afterwards.
         """
         value = self._graph.input(name, type, strides, order, aligned=aligned)
+        if self._env is not None:
+            self._env.occupied(type.shape, type.dtype.itemsize)
         handle = self._input_handle(value, writeable, strided=strides is not None)
         handle.storage.env = self._env
         handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
@@ -522,6 +528,10 @@ class Recorder:
             if s.value != initial
         ]
         return Recorded(self._graph.finish(outputs, writes), tuple(places))
+
+    def _fit_in_environment(self, size: Size) -> bool:
+        assert self._env is not None
+        return self._env.fits(size, self.location)
 
     def _ask_environment(self, relation: Relation) -> bool:
         """Asks the environment. Where a size turns out to be a constant by an equality that no symbol can be solved

@@ -22,6 +22,7 @@ from broadloom.symbolic.expr import (
     sub,
     total,
 )
+from broadloom.symbolic.magnitude import LARGEST
 from broadloom.symbolic.ranges import Range, nonnegative, positive, range_of
 from broadloom.symbolic.relations import Relation, eq, ge, gt, le, lt, ne, proves
 from broadloom.symbolic.shape_env import ShapeEnv
@@ -30,6 +31,7 @@ from broadloom.symbolic.text import parse
 from broadloom.symbolic.walk import coefficient, evaluate, free_symbols, substitute
 
 __all__ = [
+    "LARGEST",
     "Add",
     "Expr",
     "FloorDiv",

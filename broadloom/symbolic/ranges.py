@@ -72,6 +72,11 @@ def range_of(e: Size) -> Range:
 def _compute(e: Expr) -> Range:
     if isinstance(e, Symbol):
         return Range(e.lo, None if e.hi is None else range_of(e.hi).hi)
+    return combined(e, range_of)
+
+
+def combined(e: Expr, range_of: Callable[[Size], Range]) -> Range:
+    """The interval of an expression other than a symbol, from those of its parts."""
     if isinstance(e, Add):
         lo: int | None = e.constant
         hi: int | None = e.constant
@@ -81,7 +86,7 @@ def _compute(e: Expr) -> Range:
             hi = None if hi is None or part.hi is None else hi + part.hi
         return Range(lo, hi)
     if isinstance(e, Mul):
-        return _scale(_product_range(e.factors), e.coefficient)
+        return _scale(_product_range(e.factors, range_of), e.coefficient)
     if isinstance(e, FloorDiv):
         return _quotient_range(range_of(e.dividend), range_of(e.divisor))
     if isinstance(e, Mod):
@@ -109,7 +114,7 @@ def _scale(r: Range, k: int) -> Range:
     return Range(lo, hi) if k >= 0 else Range(hi, lo)
 
 
-def _product_range(factors: tuple[Expr, ...]) -> Range:
+def _product_range(factors: tuple[Expr, ...], range_of: Callable[[Size], Range]) -> Range:
     result = Range(1, 1)
     k = 0
     while k < len(factors):

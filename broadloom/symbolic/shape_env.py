@@ -4,14 +4,20 @@ What goes in: a name and an observed value for each size, then relations that a 
 answers, and in `guards` the relations that the answers rest on.
 
 What holds: every guard is true for the hints, so all answers agree with each other. A question that bounds or
-earlier guards settle adds no guard.
+earlier guards settle adds no guard. Where the guards hold, 64 bits hold all that evaluating them comes across.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
 from broadloom.errors import Location
 from broadloom.symbolic.expr import Expr, Size, Symbol
-from broadloom.symbolic.relations import Relation, proves
+from broadloom.symbolic.magnitude import LARGEST, magnitude
+from broadloom.symbolic.ranges import range_of
+from broadloom.symbolic.relations import Relation, eq, ge, le, proves
 from broadloom.symbolic.walk import evaluate, free_symbols, substitute
 
 
@@ -32,10 +38,13 @@ class ShapeEnv:
         self._guards: dict[Relation, Location | None] = {}
         self._equal: dict[Symbol, Size] = {}
         self._bounded: dict[Symbol, Size] = {}  # symbol -> the same under the bounds that guards give it
+        self._limits: dict[Symbol, int] = {}  # of the absolute value
+        self._products: dict[tuple[Symbol, ...], int] = {}  # factors -> the most that their product is
+        self._fitting: set[tuple[Expr, int]] = set()
 
-    def create(self, name: str, hint: int, lo: int = 0, *, source: object = None) -> Symbol:
+    def create(self, name: str, hint: int, lo: int = 0, *, source: object = None, limit: int = LARGEST) -> Symbol:
         """A symbol in [lo, unbounded) whose value is `hint` at this capture. `source` says where the value comes
-        from. Raises ValueError for a name in use and for a hint below lo."""
+        from; its absolute value is never above `limit`. Raises ValueError for a name in use and for a hint below lo."""
         if name in self._names:
             raise ValueError(f"the symbol {name} exists in this environment; choose another name")
         if hint < lo:
@@ -44,14 +53,26 @@ class ShapeEnv:
         self._names.add(name)
         self._hints[symbol] = hint
         self._sources[symbol] = source
+        self._limits[symbol] = limit
         return symbol
 
-    def fresh(self, hint: int, lo: int = 0, *, source: object = None) -> Symbol:
+    def fresh(self, hint: int, lo: int = 0, *, source: object = None, limit: int = LARGEST) -> Symbol:
         """As `create`, with the next free name s0, s1, ..."""
         k = len(self._hints)
         while f"s{k}" in self._names:
             k += 1
-        return self.create(f"s{k}", hint, lo, source=source)
+        return self.create(f"s{k}", hint, lo, source=source, limit=limit)
+
+    def occupied(self, shape: Sequence[Size], itemsize: int) -> None:
+        """There is an array of this shape, so that the bytes of its axes that are not empty are an int64."""
+        symbols = tuple(n for n in shape if isinstance(n, Symbol))
+        if not symbols:
+            return
+        width = itemsize * prod(n for n in shape if isinstance(n, int) and n > 0)
+        most = LARGEST // width
+        self._products[symbols] = min(most, self._products.get(symbols, most))
+        for symbol in symbols:
+            self._limits[symbol] = min(most, self._limits.get(symbol, most))
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -79,13 +100,62 @@ class ShapeEnv:
         """`e` under the equalities among the guards: sizes found equal become the same expression."""
         return substitute(e, self._equal) if self._equal else e
 
+    def fits(self, e: Size, location: Location | None, most: int = LARGEST) -> bool:
+        """Whether `e` and all that its evaluation comes across are at most `most` in absolute value: that 64 bits hold
+        them. Where that depends on how large the symbols are, guards limit them, well above their hints if there is
+        room; False if not even the hints do."""
+        e = self.simplify(e)
+        if not isinstance(e, Expr):
+            return abs(e) <= most
+        if (e, most) in self._fitting:
+            return True
+        symbols = sorted(free_symbols(e) & self._hints.keys(), key=lambda s: s.name)
+        if magnitude(e, self._limit, self._products) > most:
+            limits = self._limits_for(e, symbols, most)
+            if limits is None:
+                return False
+            for symbol in symbols:
+                if limits[symbol] < self._limit(symbol):
+                    self.decide(le(symbol, limits[symbol]), location)
+                    self.decide(ge(symbol, -limits[symbol]), location)
+        self._fitting.add((e, most))
+        return True
+
+    def _limits_for(self, e: Expr, symbols: list[Symbol], most: int) -> dict[Symbol, int] | None:
+        """Limits of the symbols under which `e` fits: one power of two for all, as large as can be, but for symbols
+        whose hint is larger; else the hints themselves."""
+        hints = {s: abs(self._hints[s]) for s in symbols}
+        rooms = [{s: max(1 << bits, 1 << h.bit_length()) for s, h in hints.items()} for bits in range(48, 2, -1)]
+        for room in (*rooms, hints):
+            limits = {s: min(room[s], self._limit(s)) for s in symbols}
+            if magnitude(e, partial(self._limit_among, limits), self._products) <= most:
+                return limits
+        return None
+
+    def _limit_among(self, limits: dict[Symbol, int], symbol: Symbol) -> int:
+        return limits[symbol] if symbol in limits else self._limit(symbol)
+
+    def _limit(self, symbol: Symbol) -> int:
+        """The largest absolute value of a symbol, by what it is and by the guards; 0 for one of no environment, such
+        as a stride, which memory limits."""
+        if symbol not in self._limits:
+            return 0
+        lo, hi = range_of(self._bounded.get(symbol, symbol))
+        limit = self._limits[symbol]
+        return limit if lo is None or hi is None else min(limit, max(abs(lo), abs(hi)))
+
     def decide(self, relation: Relation | bool, location: Location | None) -> bool:
-        """Whether the relation holds: proven, or true for the hints and then recorded as a guard."""
+        """Whether the relation holds: proven, or true for the hints and then recorded as a guard. One whose sides
+        64 bits do not hold is settled by fixing its symbols."""
         known = self.known(relation)
         if known is not None:
             return known
         assert isinstance(relation, Relation)
         holds = relation.holds(self._hints)
+        if not (self.fits(relation.lhs, location) and self.fits(relation.rhs, location)):
+            for symbol in sorted(relation.symbols, key=lambda s: s.name):
+                self.decide(eq(symbol, self._hints[symbol]), location)
+            return holds
         guard = relation if holds else relation.negated()
         if isinstance(guard, Relation):
             self._guards[guard] = location
