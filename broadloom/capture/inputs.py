@@ -306,7 +306,7 @@ def as_array(c: Context, x: ArrayHandle) -> ArrayHandle:
     """The array behind a tensor, which shares its memory; of packed integers one with memory of its own."""
     if x.packed is not None:
         return c.recorder.copy(x)
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, x.sample)
 
 
 def _traced(c: Context, source: Source, x: Traced) -> Value:
@@ -316,7 +316,7 @@ def _traced(c: Context, source: Source, x: Traced) -> Value:
 
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.writeable, x.sample, True, x.packed)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, x.sample, True, x.packed)
 
 
 def _packed(c: Context, source: Source, x: PackedTensor) -> Value:

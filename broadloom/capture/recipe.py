@@ -46,11 +46,11 @@ class FromInput(Recipe):
 @dataclass(frozen=True, slots=True)
 class ViewOf(Recipe):
     """A view: `views` (op name, attributes) applied in turn to the array that `base` makes. With no views it is a
-    second array object on the same memory."""
+    second array object on the same memory. It is as writeable as NumPy's views leave it, or not at all if `sealed`."""
 
     base: Recipe
     views: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
-    writeable: bool = True
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +166,11 @@ class _Rebuild:
                 return output if kind == "array" else output[()] if kind == "scalar" else output.item()
             case FromInput(source):
                 return source.fetch(self.frame)
-            case ViewOf(base, views, writeable):
+            case ViewOf(base, views, sealed):
                 x = self.make(base)[...]  # a new array object, even if it shows all of the base
                 for name, attrs in views:
                     x = apply_view(x, name, {k: self._concrete(v) for k, v in attrs})
-                if not writeable and x.flags.writeable:
+                if sealed:
                     x.flags.writeable = False
                 return x
             case TensorOf(base, owner):

@@ -203,10 +203,10 @@ class _Maker:
                 return FromOutput(place.index, "scalar")
             first = place.index not in self.bases
             base = self._output(place.index)
-            return base if first and x.writeable else ViewOf(base, (), x.writeable)
+            return base if first and not x.sealed else ViewOf(base, (), x.sealed)
         else:
             base = self._output(place.index)
-        return ViewOf(base, tuple((v.op, v.attrs) for v in place.views), x.writeable)
+        return ViewOf(base, tuple((v.op, v.attrs) for v in place.views), x.sealed)
 
     def _output(self, index: int) -> Recipe:
         """The array of an output, shared by all results that see it."""

@@ -52,7 +52,7 @@ def imag(r: Recorder, x: ArrayHandle) -> ArrayHandle:
     zeros = r.copy(call(r, "imag", x), "A", like=x)
     if x.numpy_scalar:
         return r.as_scalar(zeros)
-    zeros.writeable = False
+    zeros.sealed = True
     return zeros
 
 

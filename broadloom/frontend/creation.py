@@ -170,6 +170,8 @@ def np_arange(
             raise Unsupported("np.arange with a bound known only at run time", "pass the bounds as ints")
     if step is None:
         step = 1
+    if dtype is None and any(isinstance(x, int) and not -(2**63) <= x < 2**63 for x in (start, stop, step)):
+        raise Unsupported("np.arange of ints of more than 64 bits", "give a dtype")
     d = _arange_dtype(start, stop, step) if dtype is None else known_dtype(dtype)
     if not any(isinstance(x, Expr) for x in (start, stop, step)):
         return _static_arange(r, start, stop, step, d)
@@ -337,6 +339,8 @@ def _triangle(r: Recorder, rows: Size, columns: Size, k: object) -> ArrayHandle:
     """True at and below diagonal number k."""
     i = shapes.insert_axes(r, iota(r, rows), 1)
     shift = shapes.as_size(k, "a diagonal")
+    if isinstance(shift, int) and abs(shift) > 2**62:
+        raise Unsupported("a diagonal of more than 62 bits", "give one within the matrix")
     j = call(r, "subtract", iota(r, columns), from_size(r, shift))
     return call(r, "greater_equal", i, j)
 

@@ -11,7 +11,7 @@ at run time by the gather itself.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from broadloom.frontend.ufuncs import full
 from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, Size, add, floordiv, ge, lt, smax, smin, sub
+from broadloom.symbolic import Expr, Max, Min, Size, add, floordiv, ge, le, lt, smax, smin, sub
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,8 @@ def _bound(r: Recorder, value: object) -> Size | None:
 
 def _slice(r: Recorder, s: slice, n: Size) -> Cut:
     """Python's slice rules, for symbolic sizes too. Clamps that the result cannot depend on are left out, so that
-    `x[1:]` and `x[:-1]` have one and the same symbolic size."""
+    `x[1:]` and `x[:-1]` have one and the same symbolic size. A clamp of what is clamped already is decided by the sizes
+    at hand, so that the sizes of slices of slices stay small."""
     start, stop, step = _bound(r, s.start), _bound(r, s.stop), _bound(r, s.step)
     step = 1 if step is None else step
     if not isinstance(step, int):
@@ -202,18 +203,30 @@ def _slice(r: Recorder, s: slice, n: Size) -> Cut:
     if step > 0:
         low: Size = 0 if start is None else start
         if not decide(r, ge(low, 0)):
-            low = smax(add(n, low), 0)
+            low = _clamped(r, smax, add(n, low), 0)
         high: Size = n if stop is None else stop
-        high = smin(high, n) if decide(r, ge(high, 0)) else add(n, high)
-        size = smax(floordiv(add(sub(high, low), step - 1), step), 0)
+        high = _clamped(r, smin, high, n) if decide(r, ge(high, 0)) else add(n, high)
+        size = _clamped(r, smax, floordiv(add(sub(high, low), step - 1), step), 0)
         return Cut(low, size, step)
     high = sub(n, 1) if start is None else start
-    high = smin(high, sub(n, 1)) if start is None or decide(r, ge(high, 0)) else add(n, high)
+    high = _clamped(r, smin, high, sub(n, 1)) if start is None or decide(r, ge(high, 0)) else add(n, high)
     low = -1
     if stop is not None:
-        low = stop if decide(r, ge(stop, 0)) else smax(add(n, stop), -1)
-    size = smax(floordiv(add(sub(high, low), -step - 1), -step), 0)
+        low = stop if decide(r, ge(stop, 0)) else _clamped(r, smax, add(n, stop), -1)
+    size = _clamped(r, smax, floordiv(add(sub(high, low), -step - 1), -step), 0)
     return Cut(high, size, step)
+
+
+def _clamped(r: Recorder, clamp: Callable[[Size, Size], Size], size: Size, bound: Size) -> Size:
+    """`smin` or `smax` of two sizes; one of them, by a question, where the other would nest clamps in clamps."""
+    clamped = clamp(size, bound)
+    if not isinstance(clamped, Min | Max) or not any(map(_has_clamp, clamped.operands)):
+        return clamped
+    return size if decide(r, ge(size, bound) if clamp is smax else le(size, bound)) else bound
+
+
+def _has_clamp(size: Size) -> bool:
+    return isinstance(size, Expr) and (isinstance(size, Min | Max) or any(map(_has_clamp, size.args)))
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------

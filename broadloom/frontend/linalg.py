@@ -68,6 +68,8 @@ def np_dot(r: Recorder, a: object, b: object, out: object = None) -> ArrayHandle
         result = product(r, x, y)
     else:
         result = _tensordot(r, x, y, [x.ndim - 1], [max(y.ndim - 2, 0)])
+    if isinstance(out, ArrayHandle) and not out.is_c_contiguous:
+        raise plain_numpy_raises("output array is not acceptable (must be a C-Array)")
     return _finish(r, result, out, "no")
 
 

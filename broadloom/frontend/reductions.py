@@ -33,7 +33,7 @@ from broadloom.frontend.operands import (
 from broadloom.frontend.ufuncs import apply, as_mask, as_out, deliver, ufunc
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder
-from broadloom.symbolic import Size
+from broadloom.symbolic import Size, ne
 
 NO_VALUE = np._NoValue
 Out = ArrayHandle | None
@@ -403,6 +403,8 @@ def np_average(
     x = as_array(r, a)
     if weights is None:
         average = np_mean(r, x, axis, None, None, keepdims)
+        if not all(shapes.decide(r, ne(n, 0)) for n in average.shape):
+            raise plain_numpy_raises("division by zero")
         axes = shapes.axes_from_end(axis, x.ndim)
         total: Any = from_size(r, element_count(r, x, axes))
         total = deliver(r, cast(r, total, average.dtype), None)

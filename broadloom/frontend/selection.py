@@ -40,7 +40,11 @@ class Selection(ArrayHandle):
 
     def __init__(self, full: ArrayHandle, mask: ArrayHandle) -> None:
         self.full, self.mask = full, mask
-        self.numpy_scalar, self.writeable, self.tensor, self.packed = False, True, False, None
+        self.numpy_scalar, self.sealed, self.tensor, self.packed = False, False, False, None
+
+    @property
+    def writeable(self) -> bool:
+        return True
 
     @property
     def dtype(self) -> DType:

@@ -260,7 +260,7 @@ def np_broadcast_to(r: Recorder, array: object, shape: object, subok: bool = Fal
     new = shapes.as_shape(shape)
     result = shapes.expand(r, x, new)
     result = same_array(r, x) if result is x else result
-    result.writeable = False
+    result.sealed = True
     return result
 
 
@@ -335,5 +335,5 @@ def np_diagonal(r: Recorder, a: object, offset: int = 0, axis1: object = 0, axis
     if i == j:
         raise plain_numpy_raises("axis1 and axis2 cannot be the same")
     result = r.view("diagonal", x, offset=shapes.as_size(offset), axis1=i, axis2=j)
-    result.writeable = False
+    result.sealed = True
     return result

@@ -5,7 +5,7 @@ the block; both may be symbolic.
 
 What holds: offsets are multiples of 64; two buffers overlap only if no step uses both and the uses of one all come
 before the uses of the other. Buffers of constant size are placed first fit; symbolic ones share a slot when the
-slot's size is proven to suffice.
+slot's size is proven to suffice; proofs are tried for few slots, so that planning stays linear.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from broadloom.records import dataclass
 from broadloom.symbolic import Size, le, proves, smax
 
 ALIGNMENT = 64
+PROOFS = 4  # for one buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,10 @@ def plan_memory(program: Program) -> MemoryPlan:
 
 def _bytes(buffer: Buffer) -> Size:
     """The size of a buffer, rounded up to the alignment; never 0, so that addresses stay apart."""
-    size = elements(buffer.layout) * buffer.dtype.itemsize
+    return _aligned(elements(buffer.layout) * buffer.dtype.itemsize)
+
+
+def _aligned(size: Size) -> Size:
     if isinstance(size, int):
         return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
     return (size + ALIGNMENT) // ALIGNMENT * ALIGNMENT
@@ -101,16 +105,19 @@ def _place_static(buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], o
 def _place_symbolic(
     buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], offsets: dict[str, Size], base: int
 ) -> Size:
-    slots: list[tuple[Size, Size, int]] = []  # offset, size, last step that uses it
+    slots: list[tuple[Size, Size, int]] = []  # offset, size before it is rounded up, last step that uses it
     total: Size = base
     for buffer in buffers:
-        size, (begin, end) = _bytes(buffer), spans[buffer.name]
-        for k, (offset, room, busy) in enumerate(slots):
-            if busy < begin and (room is size or proves(le(size, room)) is True):
-                offsets[buffer.name], slots[k] = offset, (offset, room, end)
-                break
+        size, (begin, end) = elements(buffer.layout) * buffer.dtype.itemsize, spans[buffer.name]
+        free = [k for k, (_, _, busy) in enumerate(slots) if busy < begin]
+        fitting = [k for k in free if slots[k][1] is size]
+        if not fitting:
+            fitting = [k for k in free[-PROOFS:] if proves(le(size, slots[k][1])) is True]
+        if fitting:
+            offset, room, _ = slots[fitting[0]]
+            offsets[buffer.name], slots[fitting[0]] = offset, (offset, room, end)
         else:
             offsets[buffer.name] = total
             slots.append((total, size, end))
-            total = total + size
+            total = total + _aligned(size)
     return total

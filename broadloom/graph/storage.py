@@ -69,7 +69,7 @@ class Storage:
     """A piece of memory and its current value. `input` is the number of the input it came with, if it did.
 
     `free`: an input's strides that are known at run time alone. `pinned`: a step depended on them, so the recording
-    holds for the sample's strides only.
+    holds for the sample's strides only. `writeable`: whether the array that was the input could be written to.
     """
 
     type: TensorType
@@ -79,6 +79,7 @@ class Storage:
     input: int | None = None
     free: bool = False
     pinned: bool = False
+    writeable: bool = True
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
     env: ShapeEnv | None = None
@@ -103,7 +104,8 @@ class Storage:
 class ArrayHandle:
     """An array of the program: a storage seen through views. Two handles are equal only if they are one object.
 
-    `numpy_scalar`: NumPy would give a scalar here, not a 0-d array. `strides`: representative byte strides.
+    `numpy_scalar`: NumPy would give a scalar here, not a 0-d array. `strides`: representative byte strides. `sealed`:
+    read-only whatever the storage is, as views are that repeat elements.
     """
 
     storage: Storage
@@ -111,13 +113,17 @@ class ArrayHandle:
     type: TensorType
     strides: Strides
     numpy_scalar: bool = False
-    writeable: bool = True
+    sealed: bool = False
     sample: Strides | None = None  # byte strides of the array at hand, where those of the storage are free
     tensor: bool = False  # in the program it is a tensor of this package, not an array of NumPy
     packed: DType | None = None  # its elements are integers of so many bits, here in the 8-bit dtype that is `wide`
 
     def __bool__(self) -> bool:
         raise DTypeError("an array stands where a bool has to be known", got=f"{self.dtype}", remedy="pass a bool")
+
+    @property
+    def writeable(self) -> bool:
+        return self.storage.writeable and not self.sealed
 
     @property
     def dtype(self) -> DType:
@@ -323,7 +329,7 @@ class Recorder:
         type = self.builder.type_of(value)
         layout = orders.dense_layout(representatives(type.shape), tuple(range(type.ndim)), type.dtype.itemsize)
         handle = self._fresh(value, layout, plain_origin(type))
-        handle.storage.captured, handle.writeable = captured, writeable
+        handle.storage.captured, handle.sealed = captured, not writeable
         return handle
 
     def constant(self, value: Any) -> ArrayHandle:
@@ -384,13 +390,13 @@ class Recorder:
         (type,) = self.builder.infer(OPS[name], (handle.type,), dict(canonical))
         strides = geometry.view_strides(name, dict(canonical), handle.operand, type)
         call = ViewCall(name, canonical)
-        writeable = handle.writeable and keeps_writeable(name, handle.type, type)
+        sealed = handle.sealed or not keeps_writeable(name, handle.type, type)
         sample = handle.sample
         if sample is not None:
             at_hand = handle.storage.sizes_at_hand
             known = Operand(at_hand(handle.shape), sample, handle.dtype.itemsize)
             sample = geometry.view_strides(name, dict(canonical), known, TensorType(type.dtype, at_hand(type.shape)))
-        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, writeable, sample)
+        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, sealed, sample)
 
     def pick(self, handle: ArrayHandle, axes: Sequence[int], indices: Sequence[ArrayHandle]) -> ArrayHandle:
         """A view of `handle` at integers known only at run time: `indices`, which are 0-d, one for each of `axes`.
@@ -403,7 +409,7 @@ class Recorder:
         strides = tuple(handle.strides[a] for a in kept)
         sample = None if handle.sample is None else tuple(handle.sample[a] for a in kept)
         chain = (*handle.views, call)
-        view = ArrayHandle(handle.storage, chain, type, strides, False, handle.writeable, sample)
+        view = ArrayHandle(handle.storage, chain, type, strides, False, handle.sealed, sample)
         if (handle.storage, chain) not in self._picked:
             self._picked.add((handle.storage, chain))
             self.read(view)
@@ -458,7 +464,7 @@ class Recorder:
         if handle.ndim:
             raise ShapeError("only a 0-d array becomes a scalar", got=f"{handle.ndim} axes")
         scalar = self._fresh(self.read(handle), SCALAR, constant_origin(SCALAR))
-        scalar.numpy_scalar, scalar.writeable = True, False
+        scalar.numpy_scalar = scalar.sealed = True
         return scalar
 
     def read(self, handle: ArrayHandle) -> ValueId:
@@ -556,10 +562,10 @@ class Recorder:
         declared = self._graph.input_of(value)
         strides = geometry.input_strides(declared)
         layout, origin = Layout(declared.order, strides), input_origin(declared, strided=strided)
-        storage = Storage(declared.type, value, layout, origin, len(self._inputs), owner=self)
+        storage = Storage(declared.type, value, layout, origin, len(self._inputs), writeable=writeable, owner=self)
         self._inputs.append(storage)
         self._initial.append(value)
-        return ArrayHandle(storage, (), declared.type, strides, scalar, writeable)
+        return ArrayHandle(storage, (), declared.type, strides, scalar)
 
     def _fresh(self, value: ValueId, layout: Layout, origin: Origin) -> ArrayHandle:
         type = self.builder.type_of(value)

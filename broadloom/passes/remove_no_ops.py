@@ -20,7 +20,7 @@ from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
-from broadloom.symbolic import Size
+from broadloom.symbolic import Relation, Size, eq, product
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,14 @@ def _reshape_reshape(c: _Call) -> ValueId | None:
         return None
     made, core, shape = inner.attrs["shape"], c.attrs["core"], c.attrs["shape"]
     if core >= len(made):
-        return c.join("reshape", inner.x, core=core - len(made) + inner.attrs["core"], shape=shape)
-    return c.join("reshape", inner.x, core=inner.attrs["core"], shape=(*made[: len(made) - core], *shape))
+        core = core - len(made) + inner.attrs["core"]
+    else:
+        core, shape = inner.attrs["core"], (*made[: len(made) - core], *shape)
+    before = c.shape(inner.x)
+    same = eq(product(before[len(before) - core :]), product(shape))
+    if isinstance(same, Relation):  # follows from what the two calls rest on, though not always by proof
+        c.builder.assume(same)
+    return c.join("reshape", inner.x, core=core, shape=shape)
 
 
 def _slice_slice(c: _Call) -> ValueId | None:

@@ -9,11 +9,12 @@ constant negative divisor is turned into a positive one first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from broadloom.symbolic import ranges
 from broadloom.symbolic.expr import (
+    Add,
     Expr,
     FloorDiv,
     Max,
@@ -369,9 +370,7 @@ def _extremum(kind: type[Min] | type[Max], sizes: tuple[Size, ...]) -> Size:
         raise TypeError("the minimum or maximum of no sizes does not exist")
     flat: dict[Size, None] = {}
     for size in sizes:
-        size = as_size(size)
-        for operand in size.operands if isinstance(size, kind) else (size,):
-            flat[operand] = None
+        flat.update(dict.fromkeys(_choices(kind, as_size(size))))
     constants = [s for s in flat if isinstance(s, int)]
     symbolic = [s for s in flat if isinstance(s, Expr)]
     if constants:
@@ -390,6 +389,19 @@ def _extremum(kind: type[Min] | type[Max], sizes: tuple[Size, ...]) -> Size:
         return kept[0]
     node: Expr = _intern(kind, tuple(kept))
     return node
+
+
+def _choices(kind: type[Min] | type[Max], size: Size) -> Sequence[Size]:
+    """What an operand of an extremum chooses from: those of ``max(a, b)`` and of ``max(a, b) + c``, so that slices of
+    slices have sizes of one clamp."""
+    if isinstance(size, kind):
+        return size.operands
+    terms = size.terms if isinstance(size, Add) else ()
+    inner = [(m, c) for m, c in terms if isinstance(m, Min | Max)]
+    if len(inner) != 1 or inner[0][1] != 1 or not isinstance(inner[0][0], kind):
+        return (size,)
+    rest = sub(size, inner[0][0])
+    return [choice for o in inner[0][0].operands for choice in _choices(kind, add(o, rest))]
 
 
 def _never_wins(kind: type[Min] | type[Max], size: Size, other: Size) -> bool:

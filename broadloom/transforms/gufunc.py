@@ -102,7 +102,7 @@ def run(g: GufuncRecord, r: Recorder, operands: Sequence[Any], told: Keywords, c
     inner = [_completed(r, x, spec, dims, missing) for x, spec in zip(given, specs, strict=True)]
     levels, handles = _descend(r, inner, [len(spec) for spec in specs], loop)
     if not levels:  # as examples are: the core function neither writes to its operands nor gives them away
-        handles = [replace(h, writeable=False) for h in handles]
+        handles = [replace(h, sealed=True) for h in handles]
     results = core(levels, handles)
     sizes = {**dims, **{str(name): 1 for name in missing}}
     checked = [_checked(g, r, levels, h, k, sizes) for k, h in enumerate(_counted(g, results))]

@@ -127,3 +127,57 @@ def test_a_size_that_turns_negative_is_numpys_error(fn) -> None:
         got = compiled(a, n)
         for g, w in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True):
             np.testing.assert_array_equal(g, w)
+
+
+def test_bounds_of_arange_beyond_64_bits_are_numpys() -> None:
+    compiled = bl.compile(lambda n, m: np.arange(n, n + m), dynamic=True)
+    for n, m in ((3, 4), (2, 3)):
+        np.testing.assert_array_equal(compiled(n, m), np.arange(n, n + m))
+    with pytest.warns(UserWarning, match="more than 64 bits"):
+        got = compiled(2**63 - 3, 5)
+    assert got.dtype == np.arange(2**63 - 3, 2**63 + 2).dtype
+
+
+def _sliced(a, k):
+    for _ in range(12):
+        a = a[k:][: len(a) - 1] * 2
+    return a
+
+
+def _averaged(a):
+    for _ in range(12):
+        a = a[1:] + a[:-1]
+    return a
+
+
+@pytest.mark.parametrize("fn", [_sliced, _averaged])
+def test_sizes_of_slices_of_slices_stay_small(fn) -> None:
+    compiled = bl.compile(fn, dynamic=True, fullgraph=True)
+    a = np.arange(40.0)
+    rest = (1,) if fn is _sliced else ()
+    np.testing.assert_array_equal(compiled(a, *rest), fn(a, *rest))
+    (graph,) = compiled.report().graphs
+    longest = max(len(str(n)) for node in graph.nodes for t in node.types for n in t.shape)
+    assert longest < 60
+    for n in (30, 13, 12, 5, 1, 0):
+        for k in (1, 0, 2, 50)[: 4 if rest else 1]:
+            got, want = (f(a[:n], *rest and (k,)) for f in (compiled, fn))
+            np.testing.assert_array_equal(got, want)
+
+
+def test_a_chain_of_symbolic_sizes_reuses_memory_with_few_proofs(monkeypatch) -> None:
+    from broadloom.fusion import memory_plan
+
+    asked = []
+    proves = memory_plan.proves
+    monkeypatch.setattr(memory_plan, "proves", lambda relation: asked.append(relation) or proves(relation))
+
+    def f(a):
+        for i in range(20):
+            a = np.concatenate([a, a[: -i or None]])[: a.size]
+        return a
+
+    compiled = bl.compile(f, dynamic=True)
+    a = np.arange(50.0)
+    np.testing.assert_array_equal(compiled(a), f(a))
+    assert 0 < len(asked) <= memory_plan.PROOFS * 40

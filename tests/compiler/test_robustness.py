@@ -381,3 +381,36 @@ def test_an_inverse_of_symbolic_size_meets_other_arrays():
     a, b = 2 * np.eye(5), np.ones((5, 5))
     for got, want in zip(bl.compile(f, dynamic=True, fullgraph=True)(a, b), f(a, b), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dynamic", [True, None, False])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a: a.T,
+        lambda a: a.reshape(-1),
+        lambda a: a[:1],
+        lambda a: a[None],
+        lambda a: (np.broadcast_to(a, (2, *a.shape)), np.diagonal(a), a[0], a),
+    ],
+)
+def test_views_are_as_writeable_as_the_argument_of_this_call(fn, dynamic) -> None:
+    for order in ((True, False, True), (False, True, False)):
+        compiled = bl.compile(fn, dynamic=dynamic)
+        for writeable in order:
+            x = np.arange(6.0).reshape(2, 3)
+            x.flags.writeable = writeable
+            got, want = (r if isinstance(r, tuple) else (r,) for r in (compiled(x), fn(x)))
+            assert [r.flags.writeable for r in got] == [r.flags.writeable for r in want]
+            assert all(np.shares_memory(r, x) for r in got)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u4", "?", "f4", "f2", "c8"])
+@pytest.mark.parametrize("method", ["sum", "max", "prod", "any", "mean"])
+def test_reductions_of_single_elements_that_no_cache_holds(method, dtype):
+    x = (np.arange(4_600_000) % 3).astype(dtype)[:, None]
+    x[0] = x[7] = 0
+    fold = getattr(np, method)
+    got, want = bl.compile(lambda x: fold(x, axis=-1), fullgraph=True)(x), fold(x, axis=-1)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)

@@ -396,3 +396,10 @@ def test_arguments_that_are_parts_of_one_array_are_written(vmap):
     want = x[:2] + x[2:].sum(axis=1, keepdims=True)
     np.testing.assert_array_equal(vmap(f)(x[:2], x[2:]), want)
     np.testing.assert_array_equal(x, np.concatenate([want, np.zeros((2, 4))]))
+
+
+def test_an_axis_of_one_that_a_guard_has_fixed_joins_reshapes() -> None:
+    x = np.arange(48.0).reshape(3, 1, 4, 4)
+    mapped = bl.compile(lambda a: bl.vmap(lambda e: np.squeeze(e).ravel())(a), dynamic=True, fullgraph=True)
+    np.testing.assert_array_equal(mapped(x), x.reshape(3, 16))
+    np.testing.assert_array_equal(mapped(x[:, :, :2]), x[:, :, :2].reshape(3, 8))

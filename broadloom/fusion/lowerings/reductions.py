@@ -64,6 +64,8 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
             raw.storage,
         )
     fold = WIDER.get((kind, x.dtype), x.dtype)
+    if all(x.shape[a] == 1 for a in reduced):
+        return _of_one(state, node, x, kept, fold)
     rank, kept_axes = len(x.shape), kept
     if _is_long(x.shape, kept, reduced):
         x, kept, reduced = _chunked(state, node, x, fold, kind, reduced)
@@ -84,6 +86,20 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
 
     state.reduction(accumulator, outer, inner, body, store, op.name)
     return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
+
+
+def _of_one(state: Lowering, node: Node, x: TensorBox, kept: Sequence[int], fold: DType) -> TensorBox:
+    """A reduction of single elements: themselves, in the result's dtype."""
+    op, result = node.op, node.types[0]
+    assert isinstance(op, Op)
+    places = kept if not node.attributes.get("keepdims") else range(len(x.shape))
+
+    def load(ops: Inlining, index: Index) -> int:
+        given = dict(zip(places, index, strict=True))
+        value = x.load(ops, tuple(given[a] if a in kept else 0 for a in range(len(x.shape))))
+        return _cast(ops, _cast(ops, value, x.dtype, fold), fold, result.dtype)
+
+    return state.pointwise(result.dtype, result.shape, load, (x,), op.name, 1)
 
 
 def _result_index(node: Node, rank: int, kept: dict[int, Size]) -> Index:
