@@ -7,6 +7,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.errors import BroadloomError
+from broadloom.fusion import memory_plan
 
 LARGE = 2**31 - 1
 x = np.arange(1.0, 4.0)
@@ -166,7 +167,6 @@ def test_sizes_of_slices_of_slices_stay_small(fn) -> None:
 
 
 def test_a_chain_of_symbolic_sizes_reuses_memory_with_few_proofs(monkeypatch) -> None:
-    from broadloom.fusion import memory_plan
 
     asked = []
     proves = memory_plan.proves
