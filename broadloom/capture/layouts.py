@@ -118,7 +118,11 @@ class GuardingRecorder(Recorder):
         symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
         # An empty array shares nothing: ask for another, unless a guard says that it is empty.
         hints = {s: env.hint(s) or (0 if env.simplify(s) == 0 else ORDINARY) for s in symbols}
-        answer = question(self._example(handle, hints), hints)
+        try:
+            answer = question(self._example(handle, hints), hints)
+        except ValueError:  # the views do not fit such sizes
+            hints = {s: env.hint(s) for s in symbols}
+            answer = question(self._example(handle, hints), hints)
         if symbols or self._strided_input(handle) is not None:
             version = handle.storage.version
             self._decisions.append(Decision(handle, symbols, shape, fortran, answer, version, self._writes))
@@ -171,6 +175,10 @@ class GuardingRecorder(Recorder):
             return self._writes > d.writes or source in shown or (source.input is not None and bool(shown))
         if source.version > d.version or d.made.version > d.made_version:
             return True
+        if d.shape is not None and len(d.shape) > 1 and any(s.type.ndim > 1 for s in shown):
+            return (
+                True  # a view keeps the order of memory, a copy is in C order, and what follows has the order of both
+            )
         together = sum(s is source or s is d.made for s in shown)
         return d.made in shown and (source.input is not None or together > 1)
 

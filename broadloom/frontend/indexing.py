@@ -32,7 +32,7 @@ from broadloom.frontend.ufuncs import full
 from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
 from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, Max, Min, Size, add, floordiv, ge, le, lt, smax, smin, sub
+from broadloom.symbolic import Expr, Max, Min, Size, Symbol, add, floordiv, ge, le, lt, smax, smin, sub
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ def _bound(r: Recorder, value: object) -> Size | None:
 
 def _slice(r: Recorder, s: slice, n: Size) -> Cut:
     """Python's slice rules, for symbolic sizes too. Clamps that the result cannot depend on are left out, so that
-    `x[1:]` and `x[:-1]` have one and the same symbolic size. A clamp of what is clamped already is decided by the sizes
-    at hand, so that the sizes of slices of slices stay small."""
+    `x[1:]` and `x[:-1]` have one and the same symbolic size. Clamps of many or of what is clamped twice are decided by
+    the sizes at hand, so that the sizes of slices of slices stay small."""
     start, stop, step = _bound(r, s.start), _bound(r, s.stop), _bound(r, s.step)
     step = 1 if step is None else step
     if not isinstance(step, int):
@@ -220,13 +220,16 @@ def _slice(r: Recorder, s: slice, n: Size) -> Cut:
 def _clamped(r: Recorder, clamp: Callable[[Size, Size], Size], size: Size, bound: Size) -> Size:
     """`smin` or `smax` of two sizes; one of them, by a question, where the other would nest clamps in clamps."""
     clamped = clamp(size, bound)
-    if not isinstance(clamped, Min | Max) or not any(map(_has_clamp, clamped.operands)):
+    if not isinstance(clamped, Min | Max) or (len(clamped.operands) <= 3 and _clamps(clamped) <= 2):
         return clamped
     return size if decide(r, ge(size, bound) if clamp is smax else le(size, bound)) else bound
 
 
-def _has_clamp(size: Size) -> bool:
-    return isinstance(size, Expr) and (isinstance(size, Min | Max) or any(map(_has_clamp, size.args)))
+def _clamps(size: Size) -> int:
+    """How deep clamps nest in an expression."""
+    if not isinstance(size, Expr) or isinstance(size, Symbol):
+        return 0
+    return isinstance(size, Min | Max) + max(map(_clamps, size.args))
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------

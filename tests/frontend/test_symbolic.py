@@ -16,7 +16,7 @@ from broadloom.frontend import Unsupported
 from broadloom.graph.interpret import concrete, interpret
 from broadloom.graph.ir import TensorType
 from broadloom.graph.storage import Recorder
-from broadloom.symbolic import ShapeEnv
+from broadloom.symbolic import Relation, ShapeEnv, Symbol
 from tests.frontend.harness import Namespace, Traced, compare, leaves, place_array
 
 
@@ -34,9 +34,15 @@ def record_symbolic(f: Callable[..., Any], hints: Sequence[int]) -> tuple[Any, A
     return r, result, env
 
 
+def _keeps_within_64_bits(guard: Relation) -> bool:
+    """Whether a guard only says that a size is not so large that no memory holds the arrays."""
+    return guard.kind == "le" and isinstance(guard.lhs, Symbol) and isinstance(guard.rhs, int) and guard.rhs >= 2**28
+
+
 def check_sizes(f: Callable[..., Any], *, guards: int = 0, exact: bool = True, sizes: Sequence[Any] = ()) -> None:
     r, result, env = record_symbolic(f, (6, 4))
-    assert len(env.guards) <= guards, [str(g) for g in env.guards]
+    asked = [g for g in env.guards if not _keeps_within_64_bits(g)]
+    assert len(asked) <= guards, [str(g) for g in asked]
     got = leaves(result)
     recorded = r.finish([g.value for g in got if isinstance(g, Traced)])
     for n, m in sizes or ((6, 4), (3, 5), (1, 1), (2, 7), (0, 3)):
