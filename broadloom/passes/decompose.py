@@ -135,9 +135,14 @@ def _beside(b: GraphBuilder, *operands: ValueId, limit: int = LIMIT) -> bool:
     """Whether each loop point has a small matrix of its own, so that the op stays whole: many are done at once, in
     double precision as NumPy does them. A matrix that all points share is factored once instead."""
     shapes = [b.type_of(x).shape for x in operands]
-    loop = shapes[-1][:-2]
+    loop, *others = (s[:-2] for s in shapes)
     choice = choose(product(loop), [n for s in shapes for n in s[-2:]], limit)
-    return shapes[0][:-2] == loop and isinstance(choice, Lanes)
+    return all(_broadcasts_into(other, loop) for other in others) and isinstance(choice, Lanes)
+
+
+def _broadcasts_into(shape: Sequence[Size], other: Sequence[Size]) -> bool:
+    """Whether two shapes broadcast to the second one."""
+    return len(shape) <= len(other) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(other), strict=False))
 
 
 def _solve(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId | None:

@@ -532,3 +532,12 @@ def test_only_modules_without_plain_loops_are_ready() -> None:
     alone = text(lambda b, a: b.call("cholesky", a))
     beside = text(lambda b, a: b.call("cumsum", b.call("cholesky", a), axis=-1))
     assert "!broadloom.ready = " in alone and "!broadloom.ready" not in beside
+
+
+def test_a_right_side_that_all_matrices_share_leaves_them_side_by_side() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.random((6, 4, 5, 5)) + 5 * np.eye(5), rng.random((4, 5, 2))
+    compiled = bl.compile(lambda a, b: np.linalg.solve(a, b), fullgraph=True)
+    np.testing.assert_allclose(compiled(a, b), np.linalg.solve(a, b))
+    (step,) = compiled.report().kernels
+    assert "side by side" in step.reason

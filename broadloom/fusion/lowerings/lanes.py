@@ -24,7 +24,7 @@ def lower_whole(state: Lowering, node: Node, ids: Sequence[ValueId], *operands: 
     """solve, inv, det and slogdet, of which the pass `decompose` has left those of many small matrices."""
     assert isinstance(node.op, Op)
     # The number of matrices may have come out as a small one since the pass left the op whole; that changes nothing.
-    count = product(operands[-1].shape[:-2])
+    count = product(operands[0].shape[:-2])
     choice = choose(max(count, FEW) if isinstance(count, int) else count, [n for x in operands for n in x.shape[-2:]])
     if not isinstance(choice, Lanes):
         raise VerifyError("no lowering for op", got=node.op.name, remedy="decompose it before lowering")

@@ -14,7 +14,7 @@ import numpy as np
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index
 from broadloom.fusion.destinations import window
 from broadloom.fusion.ir import Buffer, Layout
 from broadloom.fusion.lower import Lowering
@@ -188,30 +188,29 @@ def lower_tile(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox
 
 
 def lower_roll(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
-    """Axis after axis: an index map where that costs no division in the loops, else two pieces stored to their new
-    places."""
-    ndim, box = len(x.shape), x
+    """An index map over the axes where that costs no division in the loops; then two pieces stored to their new places
+    along the last axis, if it is not among them."""
+    ndim = len(x.shape)
     shifts: dict[int, Size] = {}
     for shift, negative in zip(node.attributes["shifts"], node.attributes["axes"], strict=True):
         shifts[negative + ndim] = shifts.get(negative + ndim, 0) + shift
     shifts = {axis: shift for axis, shift in shifts.items() if x.shape[axis] != 0}
     mapped = [axis for axis, shift in shifts.items() if axis != ndim - 1 or _turns_at_an_end(shift, x.shape[axis])]
-    stored = [axis for axis in shifts if axis not in mapped]
-    for axis in stored:
-        buffer = state.buffer(x.dtype, contiguous(x.shape)) if mapped else state.destination(ids[0], x.dtype, x.shape)
-        size = x.shape[axis]
-        moved = mod(shifts[axis], size)
-        for start, source, length in ((0, size - moved, moved), (moved, 0, size - moved)):
-            shape = tuple(length if a == axis else n for a, n in enumerate(x.shape))
-            starts = [start if a == axis else 0 for a in range(ndim)]
-            piece = _window(buffer.layout, starts, shape, [1] * ndim)
-            _store_piece(state, buffer, piece, box, "roll", tuple(source if a == axis else 0 for a in range(ndim)))
-        box = _in_buffer(buffer, x.dtype, x.shape)
 
     def index_map(index: Index) -> Index:
         return tuple(mod(i - shifts[a], x.shape[a]) if a in mapped else i for a, i in enumerate(index))
 
-    return box.view(x.shape, index_map) if mapped else box
+    box = x.view(x.shape, index_map) if mapped else x
+    last = ndim - 1
+    if last in mapped or last not in shifts:
+        return box
+    buffer = state.destination(ids[0], x.dtype, x.shape)
+    size = x.shape[last]
+    moved = mod(shifts[last], size)
+    for start, source, length in ((0, size - moved, moved), (moved, 0, size - moved)):
+        piece = _window(buffer.layout, (*[0] * last, start), (*x.shape[:last], length), [1] * ndim)
+        _store_piece(state, buffer, piece, box, "roll", (*[0] * last, source))
+    return _in_buffer(buffer, x.dtype, x.shape)
 
 
 def _turns_at_an_end(shift: Size, n: Size) -> bool:
