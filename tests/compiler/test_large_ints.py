@@ -153,7 +153,7 @@ def _averaged(a):
 
 @pytest.mark.parametrize("fn", [_sliced, _averaged])
 def test_sizes_of_slices_of_slices_stay_small(fn) -> None:
-    compiled = bl.compile(fn, dynamic=True, fullgraph=True)
+    compiled = bl.compile(fn, dynamic=True, fullgraph=True, options={"max_specialisations": 30})
     a = np.arange(40.0)
     rest = (1,) if fn is _sliced else ()
     np.testing.assert_array_equal(compiled(a, *rest), fn(a, *rest))
