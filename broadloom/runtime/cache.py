@@ -18,6 +18,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import struct
 import time
@@ -34,6 +35,7 @@ from broadloom.runtime.target import Target, toolchain_version
 FORMAT = 1
 DEFAULT_LIMIT = 256 << 20
 _SUFFIX, _TEMPORARY = ".entry", ".partial"
+_OWN = re.compile(r"[0-9a-f]{64}\.entry|[0-9]+\.[0-9a-f]{16}\.partial")  # others' files in the folder are left alone
 _HEADER = struct.Struct("<4sI32sQQ32s")  # magic, format, key, length of the note, length of the data, checksum of both
 _MAGIC = b"BLOC"
 _STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that died
@@ -260,7 +262,7 @@ class ObjectCache(platform.LockOwner):
         except OSError:
             return
         for name in names:
-            if name.endswith((_SUFFIX, _TEMPORARY)):
+            if _OWN.fullmatch(name):
                 with contextlib.suppress(OSError):
                     facts = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
                     yield facts.st_mtime, facts.st_size, name

@@ -171,9 +171,22 @@ def test_the_bound_holds_and_the_longest_unused_leave_first(folder):
         assert store.contents() == (0, 0)
 
 
+def test_files_of_others_stay(folder):
+    others = [folder / name for name in ("notes.entry", "film.partial", f"{KEY[:-1]}.entry", "12.partial", "a.txt")]
+    with ObjectCache(folder, limit=20_000) as store:
+        for path in others:
+            path.write_bytes(bytes(5000))
+            os.utime(path, (1000, 1000))
+        for k in range(20):
+            store.put(f"{k:02x}" * 32, bytes(1500))
+        store.clear()
+        assert store.contents() == (0, 0)
+    assert sorted(folder.iterdir()) == sorted(others)
+
+
 def test_pieces_of_dead_processes_are_swept(folder):
     with ObjectCache(folder) as store:
-        old, young = folder / "1.aa.partial", folder / "2.bb.partial"
+        old, young = folder / f"1.{8 * 'aa'}.partial", folder / f"2.{8 * 'bb'}.partial"
         for piece in (old, young):
             piece.write_bytes(b"x")
         os.utime(old, (1, 1))
