@@ -27,7 +27,7 @@ from benchmarks.timing import Effort, in_rounds
 from benchmarks.worker import load, save
 from benchmarks.workloads import Workload
 
-SETTLE = 3e-3  # seconds until the threads of the process that was measured before have gone to sleep
+SETTLE = 0.03  # seconds until the threads of the process measured before sleep: OpenBLAS's wait for 2**26 cycles
 LONG = 0.05  # calls that take as long need no untimed one before them: caches are the least of it
 
 

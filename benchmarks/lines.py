@@ -1,7 +1,8 @@
 """What is promised of the comparison, beside what was measured.
 
 What goes in: a `Run`, and how memory was kept. What comes out: one `Line` a promise. What holds: a promise whose
-measurement is missing has no line; a line is missed only where its spread leaves no doubt.
+measurement is missing has no line; times against a peer's, which are paired, are missed only where their spread leaves
+no doubt, all else is judged by medians.
 """
 
 from __future__ import annotations
@@ -85,8 +86,10 @@ class Line:
 
     @property
     def holds(self) -> bool:
-        """Whether it is kept, as far as the spread can tell."""
-        return self.measured.high >= self.allowed if self.least else self.measured.low <= self.allowed
+        """Whether it is kept: a time against a peer's as far as its spread can tell, all else in the median."""
+        if self.least:
+            return self.measured.median >= self.allowed
+        return (self.measured.low if self.kind == "time" else self.measured.median) <= self.allowed
 
 
 def lines(run: Run, memory: str) -> Iterator[Line]:
