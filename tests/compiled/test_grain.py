@@ -45,6 +45,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], Shapes, Shapes]] = {
     "products": (lambda x, y: x @ y, ((4, 40, 40), (4, 40, 40)), ((10, 200, 200), (10, 200, 200))),
     "matrix and vector": (lambda x, y: x @ y, ((100, 100), (100,)), ((2000, 2000), (2000,))),
     "one row": (lambda x, y: x @ y, ((1, 100), (100, 100)), ((1, 2000), (2000, 2000))),
+    "one row, few columns": (lambda x, y: x @ y, ((1, 600), (600, 100)), ((1, 9000), (9000, 200))),
     "small matrices": (lambda x: np.linalg.inv(x), ((8, 4, 4),), ((5000, 4, 4),)),
 }
 

@@ -20,6 +20,7 @@ from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify
 from broadloom.passes.table import default_pipeline
 from broadloom.platform import Caches
+from tests.compiled.pool import observed
 
 Array = np.ndarray[Any, Any]
 FLOATS = [np.float32, np.float64]
@@ -210,6 +211,55 @@ def test_few_rows_are_multiplied_one_by_one(threads: int, rng: np.random.Generat
         x = draw(rng, (3, m, 1500), np.float64)
         y = draw(rng, (700, 1500), np.float64)
         assert_near(g(x, y), x, y.T)
+
+
+THIN = [(1, 5000, 3), (1, 70000, 16), (1, 3001, 1500), (1, 1024, 1000), (3, 2500, 700), (1, 513, 2000), (5, 9000, 130)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int32, np.float16])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_deep_sum_has_the_same_bits_in_parts(dynamic: bool, dtype: Any, rng: np.random.Generator) -> None:
+    """Of few columns, blocks of the summation are shared out, and added up in the order of one thread."""
+
+    def finished(x: Array, y: Array, bias: Array) -> Array:
+        return np.maximum(x @ y + bias, 0) * 2
+
+    def turned(x: Array, y: Array, bias: Array) -> Array:
+        return np.asarray(x @ y.T)
+
+    for m, k, n in THIN if dtype is np.float32 else THIN[1:5:2]:
+        x, y, bias = (draw(rng, s, dtype) for s in ((m, k), (k, n), (n,)))
+        for function, right in ((lambda x, y, bias: x @ y, y), (finished, y), (turned, np.ascontiguousarray(y.T))):
+            found = []
+            with observed() as pool:
+                f = compiled(function, dynamic=dynamic)
+                for threads in (1, 2, 3, 4):
+                    with pool.run(threads):
+                        found.append(f(x, right, bias))
+            assert all(r.tobytes() == found[0].tobytes() for r in found), (m, k, n)
+            if found[0].dtype.kind == "i":
+                np.testing.assert_array_equal(found[0], function(x, right, bias))
+            elif function is not finished:
+                assert_near(found[0], x, y)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_threads_share_a_row_and_a_matrix_of_few_columns(dynamic: bool, rng: np.random.Generator) -> None:
+    shapes = {(8192, 1024): 16, (20000, 256): 40, (3000, 600): 6}
+    for (k, n), parts in shapes.items():
+        x, y = draw(rng, (1, k), np.float32), draw(rng, (k, n), np.float32)
+        with observed() as pool:
+            f = compiled(dynamic=dynamic)
+            with pool.run(2) as jobs:
+                f(x, y)
+            assert [job.points for job in jobs] == [parts, 1] and len(jobs[0].threads) == 2
+            with pool.run(1) as jobs:
+                f(x, y)
+            assert [job.points for job in jobs] == [1]
+            g = compiled(lambda x, y: x @ y.T, dynamic=dynamic)
+            with pool.run(2) as jobs:
+                g(x, np.ascontiguousarray(y[:, :60].T))
+            assert [len(job.threads) for job in jobs] == [2] and jobs[0].points == 2
 
 
 # ---- code behind a product ----------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ UNSPLIT = {
     "gelu-small": "too few elements for two threads, at any of these scales",
     "matmul-64": "too small for two threads",
     "recurrence": "too few elements for two threads",
-    "decode": "products of a row and a matrix of up to 1024 columns, which are one task each",
     **{f"fft-{n}": "one row" for n in (64, 1000, 1009, 4096, 65536, 1_000_000)},
 }
 

@@ -6,10 +6,11 @@ argument block holds: addresses of buffers, then values of `words`, then slots o
 
 A task is some rows by some columns of one product of the batch. Where operands are read as they lie, all tasks are one
 parallel loop. Where the right one is packed, the columns are done in strips that fit a share of the last cache: one
-parallel loop packs the strip, the next runs its tasks.
+parallel loop packs the strip, the next runs its tasks. Where a row and a matrix give too few tasks for the threads, the
+summation is shared out: one parallel loop makes the sums of its blocks, the next adds those up.
 
-What holds: the tasks, and so the bits, are the same for any number of threads; the sums of an element are added in the
-order that `tile` says.
+What holds: the sums of an element are added in the order that `tile` says, whatever the tasks are, and so the bits are
+the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from broadloom.codegen.matmul.finish import Finisher
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import FEW_ROWS, SUMS_PER_UNIT, Problem, problem_of, row_by_row
 from broadloom.codegen.matmul.packing import block_function, panel_function
-from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, thin_function
+from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS, adding_function, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
@@ -46,7 +47,7 @@ from broadloom.symbolic import Size, Symbol
 
 _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
-PACKED, BATCH, STRIP, NEXT, SCRATCH, SLOTS = range(6)  # slots behind the words
+PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, SLOTS = range(7)  # slots behind the words
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 DEPTH_PIECE = 256  # rows of a strip that are packed at a time
 PACKING_COST = 0.4  # cost units of an element that is packed
@@ -140,6 +141,8 @@ class _Template:
         if p.thin and cost is not None:
             cost *= SUMS_PER_UNIT * self.numbers.lanes / THIN_PER_UNIT
         self.single = not self.packed_right and cost is not None and cost <= PARALLEL_COST
+        long = not (isinstance(p.k, int) and p.k <= SUM_BLOCK)
+        self.in_parts = p.thin == "across" and long and not self.single
         self.shared_right = all(s == 0 or n == 1 for n, s in zip(p.b.shape[:-2], p.b.strides[:-2], strict=True))
 
     # -- values --
@@ -166,12 +169,16 @@ class _Template:
         tasks = self._kernel("tasks", self._tasks)
         row_blocks = b.udiv(b.add(m, i64(self.task_rows - 1)), i64(self.task_rows))
         if not self.packed_right:
-            column_blocks = b.udiv(b.add(n, i64(self.task_columns - 1)), i64(self.task_columns))
-            count = b.mul(b.mul(batch, row_blocks), column_blocks)
+            width = self.columns_of_task(b, n)
+            count = b.mul(b.mul(batch, row_blocks), b.udiv(b.sub(b.add(n, width), i64(1)), width))
+            cost = self._task_cost(b, m, n, k)
             if self.single:
                 b.call(tasks, ctx, args, i64(0), count)
             else:
-                self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
+                held = self._sums_of_blocks(b, count, cost, (n, k)) if self.in_parts else None
+                self._share_out(b, tasks, count, cost)
+                if held is not None:
+                    b.if_then(b.icmp("ne", held[0], NULL), partial(self._free, b, *held))
             b.ret()
             return
         strip = self._strip(b, k, n)
@@ -179,13 +186,7 @@ class _Template:
         size = b.and_(b.add(size, i64(127)), i64(-64))
         threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
         total = b.add(size, b.mul(threads, i64(self.scratch))) if self.scratch else size
-        memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, total)
-
-        def none() -> None:
-            abi.fail(b, ctx, i32(self.p.site), i64(0), total, i64(0))
-            b.ret()
-
-        b.if_then(b.icmp("eq", memory, NULL), none)
+        memory = self._allocate(b, total)
         b.store(memory, self.slot(b, args, PACKED))
         b.store(b.gep("i8", memory, size), self.slot(b, args, SCRATCH))
         pack = self._kernel("pack", self._pack)
@@ -209,8 +210,71 @@ class _Template:
             b.for_loop(i64(0), n, strip_at, step=strip, name="strip")
 
         b.for_loop(i64(0), i64(1) if self.shared_right else batch, one, name="batch")
-        b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_FREE)), "void", ctx, memory, total)
+        self._free(b, memory, total)
         b.ret()
+
+    def _allocate(self, b: FunctionBuilder, total: Val) -> Val:
+        """Memory for this call; without any it has failed."""
+        ctx = b.params[0]
+        memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, total)
+
+        def none() -> None:
+            abi.fail(b, ctx, i32(self.p.site), i64(0), total, i64(0))
+            b.ret()
+
+        b.if_then(b.icmp("eq", memory, NULL), none)
+        return memory
+
+    def _free(self, b: FunctionBuilder, memory: Val, total: Val) -> None:
+        ctx = b.params[0]
+        b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_FREE)), "void", ctx, memory, total)
+
+    # -- sums in parts --
+
+    def _too_few(self, b: FunctionBuilder, count: Val, cost: Val, k: Val) -> Val:
+        """i1: whether so many tasks leave threads without work that is worth one, which parts of sums would give."""
+        threads = b.load("i64", abi.field(b, b.params[0], abi.CTX_THREADS))
+        few = b.icmp("slt", count, b.mul(threads, i64(2)))
+        worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
+        several = b.and_(b.icmp("sgt", threads, i64(1)), b.icmp("sgt", k, i64(SUM_BLOCK)))
+        return b.and_(b.and_(few, worth), several)
+
+    def _sums_of_blocks(self, b: FunctionBuilder, tasks: Val, cost: Val, sizes: tuple[Val, Val]) -> tuple[Val, Val]:
+        """Where there are too few tasks: makes the sums of all blocks of the summation, in memory that is returned with
+        its size; the tasks then add those up."""
+        (n, k), batch = sizes, self.value(b, b.params[1], self.p.count)
+        place = self.slot(b, b.params[1], PARTS)
+        b.store(NULL, place)
+
+        def make() -> tuple[Val, Val]:
+            blocks = b.udiv(b.add(k, i64(SUM_BLOCK - 1)), i64(SUM_BLOCK))
+            total = b.mul(b.mul(b.mul(blocks, batch), self.padded(b, n)), i64(self.itemsize))
+            memory = self._allocate(b, total)
+            b.store(memory, place)
+            each = b.mul(b.intrinsic("smin", n, i64(self.task_columns)), i64(SUM_BLOCK // THIN_PER_UNIT))
+            self._parallel(b, self._kernel("parts", self._parts), b.mul(tasks, blocks), each)
+            return memory, total
+
+        memory, total = b.if_then(self._too_few(b, tasks, cost, k), make, lambda: (NULL, i64(0)))
+        return memory, total
+
+    def padded(self, b: FunctionBuilder, n: Val) -> Val:
+        """The columns of the sums of a block, in whole vectors."""
+        return b.and_(b.add(n, i64(self.numbers.lanes - 1)), i64(-self.numbers.lanes))
+
+    def _parts(self, b: FunctionBuilder) -> None:
+        """The sums [begin, end) of blocks."""
+        _, args, begin, end = b.params
+        b.for_loop(begin, end, _Task(self, b, args, sums_only=True).part, name="part", flags="nuw nsw")
+
+    # -- how much there is to do --
+
+    def columns_of_task(self, b: FunctionBuilder, n: Val) -> Val:
+        """The columns of a task; fewer where each of few columns is read for itself."""
+        if self.p.thin != "along":
+            return i64(self.task_columns)
+        some = b.select(b.icmp("slt", n, i64(ALONG_COLUMNS)), i64(COLUMNS), i64(4 * COLUMNS))
+        return b.select(b.icmp("slt", n, i64(16 * ALONG_COLUMNS)), some, i64(ALONG_COLUMNS))
 
     def _strip(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
         """How many columns are packed at a time: what fits the cache, in whole tasks."""
@@ -224,7 +288,7 @@ class _Template:
 
     def _task_cost(self, b: FunctionBuilder, m: Val, n: Val, k: Val) -> Val:
         """Cost units of one task, about."""
-        rows, columns = b.intrinsic("smin", m, i64(self.task_rows)), b.intrinsic("smin", n, i64(self.task_columns))
+        rows, columns = b.intrinsic("smin", m, i64(self.task_rows)), b.intrinsic("smin", n, self.columns_of_task(b, n))
         per_unit = THIN_PER_UNIT if self.p.thin else SUMS_PER_UNIT * self.numbers.lanes
         return b.udiv(b.mul(b.mul(rows, columns), k), i64(per_unit))
 
@@ -325,7 +389,7 @@ class _Template:
 class _Task:
     """Emits what a task does."""
 
-    def __init__(self, template: _Template, b: FunctionBuilder, args: Val) -> None:
+    def __init__(self, template: _Template, b: FunctionBuilder, args: Val, *, sums_only: bool = False) -> None:
         self.t, self.p, self.b, self.args = template, template.p, b, args
         self.numbers, self.shape = template.numbers, template.shape
         value = partial(template.value, b, args)
@@ -339,8 +403,9 @@ class _Task:
             self.width = b.intrinsic("smin", template._strip(b, self.k, self.n), b.sub(self.n, self.strip))
         else:
             self.strip, self.width = i64(0), self.n
-        self.column_blocks = self._blocks(self.width, template.task_columns)
-        if not self.p.plain:
+        self.task_columns = template.columns_of_task(b, self.n)
+        self.column_blocks = b.udiv(b.sub(b.add(self.width, self.task_columns), i64(1)), self.task_columns)
+        if not self.p.plain and not sums_only:
             room = template.task_columns if self.p.thin else self.shape.rows * template.width
             self.tile = b.alloca(self.numbers.element, room, 64)
             bases = {name: template.base(b, args, name) for name in self.p.buffers}
@@ -362,15 +427,15 @@ class _Task:
         row_block, batch = b.binary("urem", rest, self.row_blocks), b.udiv(rest, self.row_blocks)
         if t.packed_right and not t.shared_right:
             batch = self.batch
-        top, left = b.mul(row_block, i64(t.task_rows)), b.mul(column_block, i64(t.task_columns))
+        top = b.mul(row_block, i64(t.task_rows))
         bottom = b.intrinsic("smin", b.add(top, i64(t.task_rows)), self.m)
-        right = b.intrinsic("smin", b.add(left, i64(t.task_columns)), self.width)
+        left, right = self._columns_at(column_block)
         self.scratch, self.top, self.left, self.number = scratch, top, left, batch
         self.a = t._matrix(b, self.args, "a", batch)
         self.c = t._matrix(b, self.args, "c", batch) if self.p.plain else NULL
         self.right = self.packed if t.packed_right else t._matrix(b, self.args, "b", batch)
         if self.p.thin:
-            self._thin(left, right)
+            self._row(left, b.sub(right, left))
             return
         if not t.deep:
             self._piece(i64(0), self.k, (top, bottom, left, right), i1(True), i1(True))
@@ -383,18 +448,63 @@ class _Task:
 
         b.for_loop(i64(0), b.intrinsic("smax", self.k, i64(1)), piece, step=t.depth, name="depth")
 
-    def _thin(self, left: Val, right: Val) -> None:
+    def _columns_at(self, block: Val) -> tuple[Val, Val]:
+        """The first column of a task, and that behind its last."""
+        left = self.b.mul(block, self.task_columns)
+        return left, self.b.intrinsic("smin", self.b.add(left, self.task_columns), self.width)
+
+    def _row(self, left: Val, columns: Val) -> None:
         """The columns of a task, of a product of one row."""
-        b, p, columns = self.b, self.p, self.b.sub(right, left)
+        b, p = self.b, self.p
+        out = self.numbers.at(b, p.total, self.c, left) if p.plain else self.tile
+        whole = partial(self._thin, left, columns, (i64(0), self.k), out)
+        if self.t.in_parts:
+            parts = b.load("ptr", self.t.slot(b, self.args, PARTS))
+            b.if_then(b.icmp("eq", parts, NULL), whole, partial(self._add_parts, left, columns, out))
+        else:
+            whole()
+        if not p.plain:
+            self._finish_columns(left, columns, out)
+
+    def _add_parts(self, left: Val, columns: Val, out: Val) -> None:
+        """The sums of the sums of all blocks."""
+        b, t = self.b, self.t
+        step = b.mul(t.value(b, self.args, self.p.count), t.padded(b, self.n))
+        blocks = self._blocks(self.k, SUM_BLOCK)
+        b.call(adding_function(self.numbers), self._part_at(self.number, left), step, blocks, columns, out)
+
+    def _thin(self, left: Val, columns: Val, steps: tuple[Val, Val], out: Val) -> None:
+        """Sums of (first, how many) steps of the summation."""
+        b, p = self.b, self.p
         along = p.thin == "along"
         b_row, b_column = (self.t.value(b, self.args, s) for s in p.b.strides[-2:])
-        out = self.numbers.at(b, p.total, self.c, left) if p.plain else self.tile
-        start = self.numbers.at(b, p.b_dtype, self.right, b.mul(left, b_column))
-        step = b_column if along else b_row
+        at = b.add(b.mul(left, b_column), b.mul(steps[0], b_row))
+        start = self.numbers.at(b, p.b_dtype, self.right, at)
+        row = self.numbers.at(b, p.a_dtype, self.a, b.mul(steps[0], self.a_step))
         function = thin_function(self.numbers, p.a_dtype, p.b_dtype, along)
-        b.call(function, self.a, self.a_step, start, step, self.k, columns, out)
-        if p.plain:
-            return
+        b.call(function, row, self.a_step, start, b_column if along else b_row, steps[1], columns, out)
+
+    def part(self, number: Val) -> None:
+        """The sums of one block of the summation, for the columns of a task: first columns, then rows that share the
+        matrix, so that neighbours read memory in its order and once."""
+        b, t = self.b, self.t
+        batches = t.value(b, self.args, self.p.count)
+        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
+        batch, block = b.binary("urem", rest, batches), b.udiv(rest, batches)
+        left, right = self._columns_at(column_block)
+        self.a, self.right = (t._matrix(b, self.args, role, batch) for role in "ab")
+        first = b.mul(block, i64(SUM_BLOCK))
+        steps = first, b.intrinsic("smin", b.sub(self.k, first), i64(SUM_BLOCK))
+        self._thin(left, b.sub(right, left), steps, self._part_at(rest, left))
+
+    def _part_at(self, number: Val, left: Val) -> Val:
+        """Where the sums of a row and a block lie."""
+        b, parts = self.b, self.b.load("ptr", self.t.slot(self.b, self.args, PARTS))
+        return self.numbers.at(b, self.p.total, parts, b.add(b.mul(number, self.t.padded(b, self.n)), left))
+
+    def _finish_columns(self, left: Val, columns: Val, out: Val) -> None:
+        """What follows the sums of a row."""
+        b, p = self.b, self.p
 
         def part(first: Val) -> None:
             count = b.intrinsic("smin", b.sub(columns, first), i64(self.numbers.lanes))

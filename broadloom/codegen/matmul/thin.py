@@ -116,6 +116,36 @@ def _move(
     numbers.store(b, total, target, mask)
 
 
+def adding_function(numbers: Numbers) -> Function:
+    """`void (ptr parts, i64 step, i64 count, i64 columns, ptr out)`: adds up rows of sums that lie `step` elements
+    apart, as "across" adds those of its blocks; each row is as long as whole vectors."""
+    params = (Param("ptr", "parts", "noalias"), *(Param("i64", n) for n in ("step", "count", "columns")))
+    params = (*params, Param("ptr", "out", "noalias"))
+    name = f"bl_thin.adding.{numbers.total}"
+    return numbers.module.helper(name, "void", params, lambda b: _adding(b, numbers), "noinline nounwind")
+
+
+def _adding(b: FunctionBuilder, numbers: Numbers) -> None:
+    parts, step, count, columns, out = b.params
+
+    def vector(column: Val) -> None:
+        start = numbers.at(b, numbers.total, parts, column)
+
+        def add(number: Val, total: Val) -> tuple[Val, ...]:
+            part = numbers.at(b, numbers.total, start, b.mul(number, step))
+            return (numbers.plus(b, total, numbers.load(b, numbers.total, part, numbers.lanes)),)
+
+        first = numbers.load(b, numbers.total, start, numbers.lanes)
+        (total,) = b.for_loop(i64(1), count, add, (first,), name="part", flags="nuw nsw")
+        target, rest = numbers.at(b, numbers.total, out, column), b.sub(columns, column)
+        whole = b.icmp("sge", rest, i64(numbers.lanes))
+        edge = partial(numbers.store, b, total, target, numbers.mask(b, rest))
+        b.if_then(whole, partial(numbers.store, b, total, target), edge)
+
+    b.for_loop(i64(0), columns, vector, step=numbers.lanes, name="column", flags="nuw nsw")
+    b.ret()
+
+
 # ---- elements of a column side by side ----------------------------------------------------------------------------
 
 
