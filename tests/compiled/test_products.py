@@ -252,7 +252,7 @@ def test_threads_share_a_row_and_a_matrix_of_few_columns(dynamic: bool, rng: np.
             f = compiled(dynamic=dynamic)
             with pool.run(2) as jobs:
                 f(x, y)
-            assert [job.points for job in jobs] == [parts, 1] and len(jobs[0].threads) == 2
+            assert [job.points for job in jobs] == [parts, 1] and len(jobs[0].threads) > 1
             with pool.run(1) as jobs:
                 f(x, y)
             assert [job.points for job in jobs] == [1]
@@ -260,6 +260,47 @@ def test_threads_share_a_row_and_a_matrix_of_few_columns(dynamic: bool, rng: np.
             with pool.run(2) as jobs:
                 g(x, np.ascontiguousarray(y[:, :60].T))
             assert [len(job.threads) for job in jobs] == [2] and jobs[0].points == 2
+
+
+BATCHES = [(512, 32, 64, 128), (9, 33, 700, 49), (20, 100, 1500, 70), (6, 20, 30, 300), (0, 3, 4, 5), (12, 64, 0, 64)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("followed", [False, True])
+def test_threads_that_take_whole_matrices(followed: bool, dtype: Any, rng: np.random.Generator) -> None:
+    """The same bits for any number of threads, and as of one matrix after the other."""
+
+    def function(x: Array, y: Array, bias: Array) -> Array:
+        return np.asarray(np.maximum(x @ y + bias, 0) if followed else x @ y)
+
+    with observed() as pool:
+        f = compiled(function, dynamic=True)
+        for batch, m, k, n in BATCHES:
+            x, y, bias = (draw(rng, s, dtype) for s in ((batch, m, k), (batch, k, n), (n,)))
+            found = []
+            for threads in (1, 2, 3, 4):
+                with pool.run(threads):
+                    found.append(f(x, y, bias))
+            assert all(r.tobytes() == found[0].tobytes() for r in found), (batch, m, k, n)
+            if dtype is np.int8:
+                np.testing.assert_array_equal(found[0], function(x, y, bias))
+            elif not followed:
+                assert_near(found[0], x, y)
+            for number in range(0, batch, 7):
+                np.testing.assert_array_equal(found[0][number : number + 1], f(x[[number]], y[[number]], bias))
+
+
+def test_many_matrices_of_any_size_are_one_job(rng: np.random.Generator) -> None:
+    x, y = draw(rng, (64, 32, 64), np.float32), draw(rng, (64, 64, 128), np.float32)
+    with observed() as pool:
+        f = compiled(dynamic=True)
+        for few, threads in ((64, 2), (64, 3), (8, 4)):
+            with pool.run(threads) as jobs:
+                f(x[:few], y[:few])
+            assert [(job.points, len(job.threads)) for job in jobs] == [(threads, threads)], few
+        with pool.run(2) as jobs:  # each has tasks enough
+            f(*(draw(rng, (3, 500, 500), np.float32) for _ in "xy"))
+        assert len(jobs) == 6 and all(len(job.threads) > 1 for job in jobs)
 
 
 # ---- code behind a product ----------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ argument block holds: addresses of buffers, then values of `words`, then slots o
 
 A task is some rows by some columns of one product of the batch. Where operands are read as they lie, all tasks are one
 parallel loop. Where the right one is packed, the columns are done in strips that fit a share of the last cache: one
-parallel loop packs the strip, the next runs its tasks. Where a row and a matrix give too few tasks for the threads, the
-summation is shared out: one parallel loop makes the sums of its blocks, the next adds those up.
+parallel loop packs the strip, the next runs its tasks. Of many matrices, each thread packs and multiplies whole ones.
+Where a row and a matrix give too few tasks for the threads, the summation is shared out: one parallel loop makes the
+sums of its blocks, the next adds those up.
 
 What holds: the sums of an element are added in the order that `tile` says, whatever the tasks are, and so the bits are
 the same for any number of threads.
@@ -181,37 +182,110 @@ class _Template:
                     b.if_then(b.icmp("ne", held[0], NULL), partial(self._free, b, *held))
             b.ret()
             return
-        strip = self._strip(b, k, n)
-        size = b.mul(b.mul(k, strip), i64(self.itemsize))
-        size = b.and_(b.add(size, i64(127)), i64(-64))
+        size = self._packed_size(b, k, n)
         threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
         total = b.add(size, b.mul(threads, i64(self.scratch))) if self.scratch else size
+        blocks = b.udiv(b.add(n, i64(self.task_columns - 1)), i64(self.task_columns))
+        beside = None if self.shared_right else self._beside(b, batch, b.mul(row_blocks, blocks), size)
+        if beside is not None:
+            total = b.select(beside, b.mul(threads, b.add(size, i64(self.scratch))), total)
         memory = self._allocate(b, total)
         b.store(memory, self.slot(b, args, PACKED))
         b.store(b.gep("i8", memory, size), self.slot(b, args, SCRATCH))
         pack = self._kernel("pack", self._pack)
-        pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
 
-        def one(number: Val) -> None:
-            b.store(number, self.slot(b, args, BATCH))
+        def strip_at(pieces: Val, columns: Val) -> None:
+            cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(PACKING_COST * self.width)))
+            self._parallel(b, pack, pieces, cost)
+            blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
+            count = b.mul(row_blocks, blocks)
+            if self.shared_right:
+                count = b.mul(count, batch)
+            self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
 
-            def strip_at(first: Val) -> None:
-                b.store(first, self.slot(b, args, STRIP))
-                columns = b.intrinsic("smin", strip, b.sub(n, first))
-                panels = b.udiv(b.add(columns, i64(self.width - 1)), i64(self.width))
-                cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(PACKING_COST * self.width)))
-                self._parallel(b, pack, b.mul(panels, pieces), cost)
-                blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
-                count = b.mul(row_blocks, blocks)
-                if self.shared_right:
-                    count = b.mul(count, batch)
-                self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
+        def in_turn() -> None:
+            one = partial(self._strips, b, args, strip_at)
+            b.for_loop(i64(0), i64(1) if self.shared_right else batch, one, name="batch")
 
-            b.for_loop(i64(0), n, strip_at, step=strip, name="strip")
-
-        b.for_loop(i64(0), i64(1) if self.shared_right else batch, one, name="batch")
+        if beside is None:
+            in_turn()
+        else:
+            matrices = self._kernel("matrices", partial(self._matrices, pack, tasks))
+            cost = b.udiv(b.mul(b.mul(m, n), k), i64(SUMS_PER_UNIT * self.numbers.lanes))
+            cost = b.intrinsic("smax", cost, i64(1))
+            b.if_then(beside, partial(self._share_out, b, matrices, batch, cost), in_turn)
         self._free(b, memory, total)
         b.ret()
+
+    def _strips(self, b: FunctionBuilder, args: Val, run: Callable[[Val, Val], None], number: Val) -> None:
+        """Runs `run(pieces, columns)` for the strips of matrix `number`: how much there is to pack, and of how many
+        columns."""
+        n, k = (self.value(b, args, x) for x in (self.p.n, self.p.k))
+        strip, pieces = self._strip(b, k, n), b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
+        b.store(number, self.slot(b, args, BATCH))
+
+        def one(first: Val) -> None:
+            b.store(first, self.slot(b, args, STRIP))
+            columns = b.intrinsic("smin", strip, b.sub(n, first))
+            panels = b.udiv(b.add(columns, i64(self.width - 1)), i64(self.width))
+            run(b.mul(panels, pieces), columns)
+
+        b.for_loop(i64(0), n, one, step=strip, name="strip")
+
+    def _packed_size(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
+        """Bytes of a strip that is packed, in whole lines of the cache."""
+        size = b.mul(b.mul(k, self._strip(b, k, n)), i64(self.itemsize))
+        return b.and_(b.add(size, i64(127)), i64(-64))
+
+    # -- many matrices --
+
+    def _beside(self, b: FunctionBuilder, batch: Val, tasks: Val, size: Val) -> Val | None:
+        """i1: whether threads take whole matrices, which each packs for itself: where there are so many that none waits
+        long for the last, or one by one they would leave threads without tasks; and where what is packed at a time fits
+        the cache. None if it never is."""
+        if self.p.count == 1:
+            return None
+        threads = b.load("i64", abi.field(b, b.params[0], abi.CTX_THREADS))
+        short = b.and_(b.icmp("slt", tasks, b.mul(threads, i64(2))), b.icmp("sge", batch, threads))
+        many = b.or_(b.icmp("sge", batch, b.mul(threads, i64(8))), short)
+        fits = b.icmp("sle", b.mul(threads, size), i64(self.caches.last // CACHED_SHARE))
+        return b.and_(b.and_(many, b.icmp("sgt", threads, i64(1))), fits)
+
+    def _matrices(self, pack: Function, tasks: Function, b: FunctionBuilder) -> None:
+        """The matrices that the workers [begin, end) get hold of; each has an argument block and memory of its own."""
+        ctx, args, begin, end = b.params
+        own = b.alloca("i64", self.first_slot + SLOTS, 8)
+        for at in range(self.first_slot):
+            b.store(b.load("i64", b.gep("i64", args, i64(at))), b.gep("i64", own, i64(at)))
+        batch, n, k = (self.value(b, args, x) for x in (self.p.count, self.p.n, self.p.k))
+        size = self._packed_size(b, k, n)
+        step, all_memory = b.add(size, i64(self.scratch)), b.load("ptr", self.slot(b, args, PACKED))
+
+        def strip(pieces: Val, columns: Val) -> None:
+            b.call(pack, ctx, own, i64(0), pieces)
+            b.store(i64(0), self.slot(b, own, NEXT))
+            b.call(tasks, ctx, own, i64(0), i64(1))
+
+        def worker(number: Val) -> None:
+            memory = b.gep("i8", all_memory, b.mul(number, step))
+            b.store(memory, self.slot(b, own, PACKED))
+            b.store(b.gep("i8", memory, size), self.slot(b, own, SCRATCH))
+            self._take(b, args, batch, partial(self._strips, b, own, strip))
+
+        b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
+
+    def _take(self, b: FunctionBuilder, args: Val, count: Val, run: Callable[[Val], None]) -> None:
+        """Runs what this worker gets hold of, of `count` pieces of work."""
+        following = self.slot(b, args, NEXT)
+        head, inside, out = b.block("take"), b.block("taken"), b.block("none")
+        b.br(head)
+        b.at(head)
+        taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 1 monotonic")
+        b.cond_br(b.icmp("slt", taken, count), inside, out)
+        b.at(inside)
+        run(taken)
+        b.br(head)
+        b.at(out)
 
     def _allocate(self, b: FunctionBuilder, total: Val) -> Val:
         """Memory for this call; without any it has failed."""
@@ -367,21 +441,12 @@ class _Template:
             b.for_loop(begin, end, lambda number: task.run(number, NULL), name="task", flags="nuw nsw")
             return
         count = task.count()
-        following = self.slot(b, args, NEXT)
 
         def worker(number: Val) -> None:
             memory = NULL
             if self.scratch:
                 memory = b.gep("i8", b.load("ptr", self.slot(b, args, SCRATCH)), b.mul(number, i64(self.scratch)))
-            head, inside, out = b.block("take"), b.block("taken"), b.block("none")
-            b.br(head)
-            b.at(head)
-            taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 1 monotonic")
-            b.cond_br(b.icmp("slt", taken, count), inside, out)
-            b.at(inside)
-            task.run(taken, memory)
-            b.br(head)
-            b.at(out)
+            self._take(b, args, count, lambda taken: task.run(taken, memory))
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
 
