@@ -182,13 +182,13 @@ def np_nan_to_num(
         r.write(result, call(r, "complex", *parts))
     if a.dtype.kind == "f" and is_numpy_inexact(a.dtype):
         info = np.finfo(a.dtype.numpy)
-        replaced = a
-        for test, value in (
-            (call(r, "isnan", a), nan),
-            (call(r, "equal", a, constant(r, math.inf, a.dtype)), info.max if posinf is None else posinf),
-            (call(r, "equal", a, constant(r, -math.inf, a.dtype)), info.min if neginf is None else neginf),
-        ):
-            replaced = call(r, "where", test, lift(r, operand(r, value), a.dtype), replaced)
+        largest, lowest = (constant(r, bound, a.dtype) for bound in (info.max, info.min))
+        finite = call(r, "clip", a, lowest, largest)
+        replaced = call(r, "where", call(r, "isnan", a), lift(r, operand(r, nan), a.dtype), finite)
+        for infinity, value in ((math.inf, posinf), (-math.inf, neginf)):
+            if value is not None:
+                test = call(r, "equal", a, constant(r, infinity, a.dtype))
+                replaced = call(r, "where", test, lift(r, operand(r, value), a.dtype), replaced)
         r.write(result, shapes.expand(r, replaced, result.shape))
     if not copy and isinstance(x, ArrayHandle):
         r.write(x, result)
