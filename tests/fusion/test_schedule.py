@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.dtypes import complex128, float32, float64
 from broadloom.fusion import buffers, handlers, window_chains
 from broadloom.fusion.collapse import collapse
@@ -365,3 +366,13 @@ def test_renaming_of_buffers_is_linear(monkeypatch):
         assert len(workspace(program)) == length, "only what each search finds"
         counts.append(len(replays))
     assert counts[2] - counts[1] <= 2 * (counts[1] - counts[0])
+
+
+@pytest.mark.parametrize("columns", [2, 8, 20, 63])
+def test_few_columns_are_folded_in_chunks_of_rows_side_by_side(columns):
+    x = np.random.default_rng(5).random((70_000, columns))
+    compiled = bl.compile(lambda x: (x.sum(0), x.T.sum(1), x.max(0)), fullgraph=True)
+    for got, want in zip(compiled(x), (x.sum(0), x.sum(0), x.max(0)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+    first = compiled.report().kernels[0]
+    assert first.loops.startswith(f"(9, {columns})")

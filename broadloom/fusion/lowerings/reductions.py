@@ -22,6 +22,7 @@ from broadloom.symbolic import Size, Symbol, floordiv, mod, product, smax, smin
 CHUNK = 8192  # elements folded by one point of a split reduction: they lie in the nearest cache for a second look
 LONG = 4 * CHUNK  # elements from which on a reduction to few results is split
 FEW_RESULTS = 16  # outer points that keep the threads busy without a split
+FEW_COLUMNS = 64  # the same, where neighbouring points are folded side by side
 
 
 FOLDS: dict[str, ReductionKind] = {
@@ -67,7 +68,7 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
     if all(x.shape[a] == 1 for a in reduced):
         return _of_one(state, node, x, kept, fold)
     rank, kept_axes = len(x.shape), kept
-    if _is_long(x.shape, kept, reduced):
+    if _is_long(x.shape, kept, reduced, FEW_COLUMNS if _in_columns(state, x, kept) else FEW_RESULTS):
         x, kept, reduced = _chunked(state, node, x, fold, kind, reduced)
     buffer = state.destination(ids[0], result.dtype, result.shape)
     outer, outer_index = _loops(x.shape, kept, "i")
@@ -114,9 +115,14 @@ def _cast(ops: Inlining, value: int, old: DType, new: DType) -> int:
     return value if old is new else ops.compute("cast", (value,), new, (("dtype", new),))
 
 
-def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int]) -> bool:
+def _in_columns(state: Lowering, x: TensorBox, kept: Sequence[int]) -> bool:
+    """Whether neighbours in memory belong to different results."""
+    return bool(kept) and _memory_order(state, x, range(len(x.shape)))[-1] in kept
+
+
+def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int], most: int = FEW_RESULTS) -> bool:
     results, length = product(shape[a] for a in kept), product(shape[a] for a in reduced)
-    few = isinstance(results, int) and results < FEW_RESULTS
+    few = isinstance(results, int) and results < most
     return few and not (isinstance(length, int) and length < LONG)
 
 
@@ -134,7 +140,10 @@ def _chunked(
     pieces = floordiv(size + (length - 1), length)
     chunks = product((*(x.shape[a] for a in slower), pieces))
     shape = (*(x.shape[a] for a in kept), chunks)
-    partial = state.buffer(fold, contiguous(shape))
+    # Results of one chunk that are neighbours in memory stay so, and are folded side by side.
+    places = range(len(shape))
+    order = (places[-1], *places[:-1]) if _in_columns(state, x, kept) else tuple(places)
+    partial = state.buffer(fold, contiguous(shape, order))
     outer, outer_index = _loops(x.shape, kept, "i")
     (chunk_loop,), (chunk,) = loop_nest([chunks], "j") if chunks != 1 else ((Loop(Symbol("j0", 0, 0), 1),), (0,))
     inner, inner_index = _loops(x.shape, faster, "r")
