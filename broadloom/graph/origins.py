@@ -10,6 +10,7 @@ counts as one in C order, and an axis of one element is not compared with others
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def constant_origin(layout: Layout) -> Origin:
 def input_origin(declared: Input, *, strided: bool) -> Origin:
     """An input's. Its guard lets in one kind: contiguous in C order, or in Fortran's alone, or strided in neither."""
     type, order = declared.type, declared.order
-    falling = order == geometry.c_order(type.ndim) and not (strided and 0 in declared.strides)
+    falling = order == geometry.c_order(type.ndim) and not (strided and not _fall(geometry.input_strides(declared)))
     width = type.dtype.itemsize
 
     def contiguous(_: Sequence[Operand], values: Values) -> Layout:
@@ -83,6 +84,11 @@ def input_origin(declared: Input, *, strided: bool) -> Origin:
         return orders.virtual_layout(shape, strides, width)
 
     return Origin((), free if strided else contiguous, falling or type.ndim < 2)
+
+
+def _fall(strides: Sequence[int]) -> bool:
+    """Whether each axis has a smaller step than the one before, and none is zero."""
+    return 0 not in strides and all(abs(a) > abs(b) for a, b in itertools.pairwise(strides))
 
 
 def op_origin(
@@ -171,7 +177,8 @@ def layouts_at(
     for handle in handles:
         storage = handle.storage
         if storage not in stored:
-            stored[storage] = storage.origin.rule([known[o] for o in storage.origin.operands], values)
+            operands = [known[o] for o in storage.origin.operands]
+            stored[storage] = storage.pinned_layout or storage.origin.rule(operands, values)
         known[handle] = _seen(handle, stored[storage], values)
     return known, stored
 

@@ -80,6 +80,7 @@ class Storage:
     free: bool = False
     pinned: bool = False
     writeable: bool = True
+    sample: Strides | None = None  # byte strides of the array at hand, where they are free
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
     env: ShapeEnv | None = None
@@ -91,6 +92,13 @@ class Storage:
     def sizes_at_hand(self, shape: Sequence[Size]) -> tuple[int, ...]:
         """Sizes of the arrays that the recording is made with."""
         return representatives(shape) if self.env is None else tuple(map(self.env.hint, shape))
+
+    @property
+    def pinned_layout(self) -> Layout | None:
+        """That of the array at hand, if the recording holds for its strides and sizes only."""
+        if not self.pinned or self.sample is None:
+            return None
+        return orders.virtual_layout(self.sizes_at_hand(self.type.shape), self.sample, self.type.dtype.itemsize)
 
     def pin(self) -> None:
         """From now on the recording holds for the strides and sizes at hand only."""
@@ -301,7 +309,7 @@ class Recorder:
         handle = self._input_handle(value, writeable, strided=strides is not None)
         handle.storage.env = self._env
         handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
-        handle.sample = sample if handle.storage.free else None
+        handle.sample = handle.storage.sample = sample if handle.storage.free else None
         return handle
 
     @property
