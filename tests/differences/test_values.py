@@ -321,6 +321,13 @@ def test_what_is_known_only_at_run_time_is_not_checked():
     assert set(compiled(lambda x, b: np.digitize(x, b))(x, bins).tolist()) <= {0, 1, 2, 3}
     assert compiled(lambda x, b: np.histogram(x, b)[0])(x, bins).shape == (2,)
     assert np.isnan(compiled(lambda x: np.histogram(x, 3)[1])(np.array([1.0, np.nan]))).all()
+    assert (
+        10
+        <= compiled(lambda x, p, f: np.interp(x, p, f))(
+            np.array([2.5]), np.array([3.0, 1, 2]), np.array([10.0, 20, 40])
+        )[0]
+        <= 40
+    )
     assert compiled(lambda x, q: np.quantile(x, q))(x, np.array([-0.5, 1.5])).tolist() == [0.5, 1.5]
     for f, arguments in (
         (np.digitize, (x, bins)),
