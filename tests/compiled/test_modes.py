@@ -137,10 +137,10 @@ def test_functions_that_are_called_twice_are_called():
 def test_only_sums_that_the_vectoriser_orders_go_through_it() -> None:
     x = np.zeros((40, 100))
 
-    def backwards(x):
-        return x[:, ::-1] * 2.0
+    def flattened(x):
+        return x[:, 1:].ravel() * 2.0
 
-    assert "!broadloom.ready" in text(backwards, x) and "!broadloom.ready" not in text(backwards, x, brief=False)
+    assert "!broadloom.ready" in text(flattened, x) and "!broadloom.ready" not in text(flattened, x, brief=False)
     for brief in (False, True):
-        assert "!broadloom.ready" not in text(lambda x: (x[:, ::-1] * 2.0).sum(-1), x, brief=brief)
+        assert "!broadloom.ready" not in text(lambda x: (x[:, 1:].ravel() * 2.0).sum(), x, brief=brief)
         assert "!broadloom.ready" in text(lambda x: (x * 2.0).sum(-1), x, brief=brief)
