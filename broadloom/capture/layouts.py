@@ -175,10 +175,9 @@ class GuardingRecorder(Recorder):
             return self._writes > d.writes or source in shown or (source.input is not None and bool(shown))
         if source.version > d.version or d.made.version > d.made_version:
             return True
+        # A view keeps the order of memory, a copy is in C order, and results may take theirs from either.
         if d.shape is not None and len(d.shape) > 1 and any(s.type.ndim > 1 for s in shown):
-            return (
-                True  # a view keeps the order of memory, a copy is in C order, and what follows has the order of both
-            )
+            return True
         together = sum(s is source or s is d.made for s in shown)
         return d.made in shown and (source.input is not None or together > 1)
 

@@ -3,8 +3,8 @@
 What goes in: the kernel's `Accumulator`s and scalars to fold. What comes out: code on stack slots, which LLVM turns
 into registers where there is one lane, and keeps in the first-level cache where a block of outer points is folded
 side by side (`lanes` > 1; every method then takes the lane, and with `span` > 1 works on so many from it on, as a
-vector). With `width` > 1 each value is a vector: of that many
-points, which a sum adds up strictly in order, or of that many parts of one sum, which `absorb` puts together.
+vector). With `width` > 1 each value is a vector: of that many points, which a sum adds up strictly in order, or of that
+many parts of one sum, which `absorb` puts together.
 
 What holds: float sums may be reassociated and no other arithmetic; long float sums go chunk by chunk, and the chunk
 sums are added with their rounding errors kept (Knuth's TwoSum), so the error does not grow with the length; a

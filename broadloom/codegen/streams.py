@@ -25,7 +25,7 @@ from broadloom.fusion.handlers import Access, accesses, effects_of, instructions
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Loop, Stage
 from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, free_symbols, product, range_of
+from broadloom.symbolic import Size, free_symbols, product, range_of, total
 
 LIGHT = 0.6  # cost units of a point up to which code is made for both ways where it depends on the call which pays
 MIDDLING = 1.5  # up to which as many vectors are computed in one step as there are registers for
@@ -167,7 +167,7 @@ def _bytes_of_rows(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Size:
                 used = free_symbols(a.index)
                 elements = product(loop.extent for loop in loops if loop.variable in used)
                 seen.setdefault(a.buffer, elements * buffers[a.buffer].dtype.itemsize)
-    return sum(seen.values(), start=0)
+    return total(seen.values())
 
 
 def _bytes(kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer]) -> Size:

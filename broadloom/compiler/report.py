@@ -62,9 +62,7 @@ class KernelRecord:
     stores: tuple[str, ...]
     counts: tuple[tuple[str, int], ...] = ()  # evaluations of each op per innermost point
     tables: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()  # entries, and evaluations of each op per entry
-    reason: str = (
-        ""  # why this routine and no other, or why a kernel stores past the caches, or its points run side by side
-    )
+    reason: str = ""  # why this routine and no other; why a kernel stores past the caches or runs side by side
 
     def __str__(self) -> str:
         moved = f"loads {', '.join(self.loads) or 'nothing'}; stores {', '.join(self.stores) or 'nothing'}"

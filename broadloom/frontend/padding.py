@@ -89,7 +89,7 @@ def _pad_constant(r: Recorder, x: ArrayHandle, widths: list[Pair], values: list[
         before, after = tuple(w[0] for w in widths), tuple(w[1] for w in widths)
         number = lift(r, operand(r, first), x.dtype)
         padded = call(r, "pad", x, number, before=before, after=after) if x.ndim else x
-        return r.copy(padded, "A", like=x) if x.storage.free or not x.ndim else padded
+        return r.copy(padded, "A", like=x)
     result = x
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
         parts = []

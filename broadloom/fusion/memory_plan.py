@@ -5,7 +5,7 @@ the block; both may be symbolic.
 
 What holds: offsets are multiples of 64; two buffers overlap only if no step uses both and the uses of one all come
 before the uses of the other. Buffers of constant size are placed first fit; symbolic ones share a slot when the
-slot's size is proven to suffice; proofs are tried for few slots, so that planning stays linear.
+slot's size is proven to suffice, for which the few slots that were made last are asked.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def plan_memory(program: Program) -> MemoryPlan:
 
 
 def _bytes(buffer: Buffer) -> Size:
-    """The size of a buffer, rounded up to the alignment; never 0, so that addresses stay apart."""
-    return _aligned(elements(buffer.layout) * buffer.dtype.itemsize)
+    return elements(buffer.layout) * buffer.dtype.itemsize
 
 
 def _aligned(size: Size) -> Size:
+    """So many bytes, rounded up to the alignment; never 0, so that addresses stay apart."""
     if isinstance(size, int):
         return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
     return (size + ALIGNMENT) // ALIGNMENT * ALIGNMENT
@@ -88,7 +88,7 @@ def _aligned(size: Size) -> Size:
 def _place_static(buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], offsets: dict[str, Size]) -> int:
     placed: list[tuple[int, int, tuple[int, int]]] = []  # start, end, span
     for buffer in buffers:
-        size, (begin, end) = _bytes(buffer), spans[buffer.name]
+        size, (begin, end) = _aligned(_bytes(buffer)), spans[buffer.name]
         assert isinstance(size, int)
         at = 0
         for start, stop, (other_begin, other_end) in sorted(placed):
@@ -108,7 +108,7 @@ def _place_symbolic(
     slots: list[tuple[Size, Size, int]] = []  # offset, size before it is rounded up, last step that uses it
     total: Size = base
     for buffer in buffers:
-        size, (begin, end) = elements(buffer.layout) * buffer.dtype.itemsize, spans[buffer.name]
+        size, (begin, end) = _bytes(buffer), spans[buffer.name]
         free = [k for k, (_, _, busy) in enumerate(slots) if busy < begin]
         fitting = [k for k in free if slots[k][1] is size]
         if not fitting:

@@ -9,8 +9,7 @@ earlier guards settle adds no guard. Where the guards hold, 64 bits hold all tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from broadloom.errors import Location
@@ -110,36 +109,31 @@ class ShapeEnv:
         if (e, most) in self._fitting:
             return True
         symbols = sorted(free_symbols(e) & self._hints.keys(), key=lambda s: s.name)
-        if magnitude(e, self._limit, self._products) > most:
-            limits = self._limits_for(e, symbols, most)
+        known = {s: self._limit(s) for s in symbols}
+        if magnitude(e, known, self._products) > most:
+            limits = self._tighter(known, e, most)
             if limits is None:
                 return False
-            for symbol in symbols:
-                if limits[symbol] < self._limit(symbol):
-                    self.decide(le(symbol, limits[symbol]), location)
-                    self.decide(ge(symbol, -limits[symbol]), location)
+            for symbol, limit in limits.items():
+                if limit < known[symbol]:
+                    self.decide(le(symbol, limit), location)
+                    self.decide(ge(symbol, -limit), location)
         self._fitting.add((e, most))
         return True
 
-    def _limits_for(self, e: Expr, symbols: list[Symbol], most: int) -> dict[Symbol, int] | None:
-        """Limits of the symbols under which `e` fits: one power of two for all, as large as can be, but for symbols
-        whose hint is larger; else the hints themselves."""
-        hints = {s: abs(self._hints[s]) for s in symbols}
+    def _tighter(self, known: Mapping[Symbol, int], e: Expr, most: int) -> dict[Symbol, int] | None:
+        """Limits under which `e` fits: one power of two for all, as large as can be, but for symbols whose hint is
+        larger; else the hints themselves."""
+        hints = {s: abs(self._hints[s]) for s in known}
         rooms = [{s: max(1 << bits, 1 << h.bit_length()) for s, h in hints.items()} for bits in range(48, 2, -1)]
         for room in (*rooms, hints):
-            limits = {s: min(room[s], self._limit(s)) for s in symbols}
-            if magnitude(e, partial(self._limit_among, limits), self._products) <= most:
+            limits = {s: min(room[s], limit) for s, limit in known.items()}
+            if magnitude(e, limits, self._products) <= most:
                 return limits
         return None
 
-    def _limit_among(self, limits: dict[Symbol, int], symbol: Symbol) -> int:
-        return limits[symbol] if symbol in limits else self._limit(symbol)
-
     def _limit(self, symbol: Symbol) -> int:
-        """The largest absolute value of a symbol, by what it is and by the guards; 0 for one of no environment, such
-        as a stride, which memory limits."""
-        if symbol not in self._limits:
-            return 0
+        """The largest absolute value of a symbol, by what it is and by the guards."""
         lo, hi = range_of(self._bounded.get(symbol, symbol))
         limit = self._limits[symbol]
         return limit if lo is None or hi is None else min(limit, max(abs(lo), abs(hi)))

@@ -23,7 +23,7 @@ from functools import partial
 
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
-from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i1, i32, i64
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i32, i64
 from broadloom.codegen.matmul.blocks import (
     CACHED_SHARE,
     TASK_COLUMNS,
@@ -32,23 +32,22 @@ from broadloom.codegen.matmul.blocks import (
     packs,
     tile_shape,
 )
-from broadloom.codegen.matmul.finish import Finisher
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import FEW_ROWS, SUMS_PER_UNIT, Problem, problem_of, row_by_row
-from broadloom.codegen.matmul.packing import block_function, panel_function
-from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS, adding_function, thin_function
-from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
+from broadloom.codegen.matmul.packing import panel_function
+from broadloom.codegen.matmul.task import BATCH, NEXT, PACKED, PARTS, SCRATCH, SLOTS, STRIP, Task
+from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS
+from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST
 from broadloom.fusion.ir import Buffer, Extern
 from broadloom.platform import Caches
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol
+from broadloom.symbolic import Size
 
 _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
-PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, SLOTS = range(7)  # slots behind the words
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 DEPTH_PIECE = 256  # rows of a strip that are packed at a time
 PACKING_COST = 0.4  # cost units of an element that is packed
@@ -69,15 +68,15 @@ def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], c
     whole = problem_of(step, buffers)
     rows = row_by_row(whole)
     if rows is None or isinstance(whole.m, int):
-        template = _Template(module, rows or whole, caches, emit)
+        template = Template(module, rows or whole, caches, emit)
         function = template.function
     else:
-        few, template = (_Template(module, p, caches, emit) for p in (rows, replace(whole, words=rows.words)))
+        few, template = (Template(module, p, caches, emit) for p in (rows, replace(whole, words=rows.words)))
         function = _few_or_many(module, few, template)
     return Launch(function, template.buffers, template.words, SLOTS)
 
 
-def _few_or_many(module: ModuleBuilder, few: _Template, many: _Template) -> Function:
+def _few_or_many(module: ModuleBuilder, few: Template, many: Template) -> Function:
     """The function that multiplies row by row where there are few rows."""
 
     def build(b: FunctionBuilder) -> None:
@@ -95,7 +94,7 @@ def machine_of(module: ModuleBuilder, lanes: int, caches: Caches) -> Machine:
     return Machine(lanes, 32 if many else 16, caches)
 
 
-class _Template:
+class Template:
     """Builds the functions of a product."""
 
     def __init__(self, module: ModuleBuilder, problem: Problem, caches: Caches, emit: Emit) -> None:
@@ -221,7 +220,7 @@ class _Template:
         """Runs `run(pieces, columns)` for the strips of matrix `number`: how much there is to pack, and of how many
         columns."""
         n, k = (self.value(b, args, x) for x in (self.p.n, self.p.k))
-        strip, pieces = self._strip(b, k, n), b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
+        strip, pieces = self.strip_columns(b, k, n), b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
         b.store(number, self.slot(b, args, BATCH))
 
         def one(first: Val) -> None:
@@ -234,7 +233,7 @@ class _Template:
 
     def _packed_size(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
         """Bytes of a strip that is packed, in whole lines of the cache."""
-        size = b.mul(b.mul(k, self._strip(b, k, n)), i64(self.itemsize))
+        size = b.mul(b.mul(k, self.strip_columns(b, k, n)), i64(self.itemsize))
         return b.and_(b.add(size, i64(127)), i64(-64))
 
     # -- many matrices --
@@ -339,7 +338,7 @@ class _Template:
     def _parts(self, b: FunctionBuilder) -> None:
         """The sums [begin, end) of blocks."""
         _, args, begin, end = b.params
-        b.for_loop(begin, end, _Task(self, b, args, sums_only=True).part, name="part", flags="nuw nsw")
+        b.for_loop(begin, end, Task(self, b, args, sums_only=True).part, name="part", flags="nuw nsw")
 
     # -- how much there is to do --
 
@@ -350,7 +349,7 @@ class _Template:
         some = b.select(b.icmp("slt", n, i64(ALONG_COLUMNS)), i64(COLUMNS), i64(4 * COLUMNS))
         return b.select(b.icmp("slt", n, i64(16 * ALONG_COLUMNS)), some, i64(ALONG_COLUMNS))
 
-    def _strip(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
+    def strip_columns(self, b: FunctionBuilder, k: Val, n: Val) -> Val:
         """How many columns are packed at a time: what fits the cache, in whole tasks."""
         room = i64(self.caches.last // CACHED_SHARE // self.itemsize)
         fits = b.udiv(room, b.intrinsic("smax", k, i64(1)))
@@ -397,7 +396,7 @@ class _Template:
         copy = panel_function(self.numbers, p.b_dtype, self.shape.vectors, along)
         strip = b.load("i64", self.slot(b, args, STRIP))
         packed = b.load("ptr", self.slot(b, args, PACKED))
-        source = self._matrix(b, args, "b", b.load("i64", self.slot(b, args, BATCH)))
+        source = self.matrix(b, args, "b", b.load("i64", self.slot(b, args, BATCH)))
         pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
 
         def piece(number: Val) -> None:
@@ -418,7 +417,7 @@ class _Template:
 
         b.for_loop(begin, end, piece, name="piece", flags="nuw nsw")
 
-    def _matrix(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
+    def matrix(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
         """The address of matrix `number` of the batch."""
         region, dtype = self.p.role(role)
         layout = region.layout
@@ -436,7 +435,7 @@ class _Template:
     def _tasks(self, b: FunctionBuilder) -> None:
         """The tasks [begin, end); or, where there may be threads, those that the workers [begin, end) get hold of."""
         _, args, begin, end = b.params
-        task = _Task(self, b, args)
+        task = Task(self, b, args)
         if self.single:
             b.for_loop(begin, end, lambda number: task.run(number, NULL), name="task", flags="nuw nsw")
             return
@@ -449,251 +448,3 @@ class _Template:
             self._take(b, args, count, lambda taken: task.run(taken, memory))
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
-
-
-class _Task:
-    """Emits what a task does."""
-
-    def __init__(self, template: _Template, b: FunctionBuilder, args: Val, *, sums_only: bool = False) -> None:
-        self.t, self.p, self.b, self.args = template, template.p, b, args
-        self.numbers, self.shape = template.numbers, template.shape
-        value = partial(template.value, b, args)
-        self.m, self.n, self.k = (value(x) for x in (self.p.m, self.p.n, self.p.k))
-        self.a_row, self.a_step = map(value, self.p.a.strides[-2:])
-        self.row_blocks = self._blocks(self.m, template.task_rows)
-        if template.packed_right:
-            self.strip = b.load("i64", template.slot(b, args, STRIP))
-            self.batch = b.load("i64", template.slot(b, args, BATCH))
-            self.packed = b.load("ptr", template.slot(b, args, PACKED))
-            self.width = b.intrinsic("smin", template._strip(b, self.k, self.n), b.sub(self.n, self.strip))
-        else:
-            self.strip, self.width = i64(0), self.n
-        self.task_columns = template.columns_of_task(b, self.n)
-        self.column_blocks = b.udiv(b.sub(b.add(self.width, self.task_columns), i64(1)), self.task_columns)
-        if not self.p.plain and not sums_only:
-            room = template.task_columns if self.p.thin else self.shape.rows * template.width
-            self.tile = b.alloca(self.numbers.element, room, 64)
-            bases = {name: template.base(b, args, name) for name in self.p.buffers}
-            sizes = {w: value(w) for w in self.p.words if isinstance(w, Symbol)}
-            self.finisher = Finisher(self.p, self.numbers, b, b.params[0], bases, sizes)
-
-    def _blocks(self, size: Val, block: int) -> Val:
-        return self.b.udiv(self.b.add(size, i64(block - 1)), i64(block))
-
-    def count(self) -> Val:
-        count = self.b.mul(self.row_blocks, self.column_blocks)
-        whole = self.t.shared_right or not self.t.packed_right
-        return self.b.mul(count, self.t.value(self.b, self.args, self.p.count)) if whole else count
-
-    def run(self, number: Val, scratch: Val) -> None:
-        """One task: columns first, so that neighbours share rows."""
-        b, t = self.b, self.t
-        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
-        row_block, batch = b.binary("urem", rest, self.row_blocks), b.udiv(rest, self.row_blocks)
-        if t.packed_right and not t.shared_right:
-            batch = self.batch
-        top = b.mul(row_block, i64(t.task_rows))
-        bottom = b.intrinsic("smin", b.add(top, i64(t.task_rows)), self.m)
-        left, right = self._columns_at(column_block)
-        self.scratch, self.top, self.left, self.number = scratch, top, left, batch
-        self.a = t._matrix(b, self.args, "a", batch)
-        self.c = t._matrix(b, self.args, "c", batch) if self.p.plain else NULL
-        self.right = self.packed if t.packed_right else t._matrix(b, self.args, "b", batch)
-        if self.p.thin:
-            self._row(left, b.sub(right, left))
-            return
-        if not t.deep:
-            self._piece(i64(0), self.k, (top, bottom, left, right), i1(True), i1(True))
-            return
-
-        def piece(first: Val) -> None:
-            count = b.intrinsic("smin", b.sub(self.k, first), i64(t.depth))
-            last = b.icmp("sge", b.add(first, i64(t.depth)), self.k)
-            self._piece(first, count, (top, bottom, left, right), b.icmp("eq", first, i64(0)), last)
-
-        b.for_loop(i64(0), b.intrinsic("smax", self.k, i64(1)), piece, step=t.depth, name="depth")
-
-    def _columns_at(self, block: Val) -> tuple[Val, Val]:
-        """The first column of a task, and that behind its last."""
-        left = self.b.mul(block, self.task_columns)
-        return left, self.b.intrinsic("smin", self.b.add(left, self.task_columns), self.width)
-
-    def _row(self, left: Val, columns: Val) -> None:
-        """The columns of a task, of a product of one row."""
-        b, p = self.b, self.p
-        out = self.numbers.at(b, p.total, self.c, left) if p.plain else self.tile
-        whole = partial(self._thin, left, columns, (i64(0), self.k), out)
-        if self.t.in_parts:
-            parts = b.load("ptr", self.t.slot(b, self.args, PARTS))
-            b.if_then(b.icmp("eq", parts, NULL), whole, partial(self._add_parts, left, columns, out))
-        else:
-            whole()
-        if not p.plain:
-            self._finish_columns(left, columns, out)
-
-    def _add_parts(self, left: Val, columns: Val, out: Val) -> None:
-        """The sums of the sums of all blocks."""
-        b, t = self.b, self.t
-        step = b.mul(t.value(b, self.args, self.p.count), t.padded(b, self.n))
-        blocks = self._blocks(self.k, SUM_BLOCK)
-        b.call(adding_function(self.numbers), self._part_at(self.number, left), step, blocks, columns, out)
-
-    def _thin(self, left: Val, columns: Val, steps: tuple[Val, Val], out: Val) -> None:
-        """Sums of (first, how many) steps of the summation."""
-        b, p = self.b, self.p
-        along = p.thin == "along"
-        b_row, b_column = (self.t.value(b, self.args, s) for s in p.b.strides[-2:])
-        at = b.add(b.mul(left, b_column), b.mul(steps[0], b_row))
-        start = self.numbers.at(b, p.b_dtype, self.right, at)
-        row = self.numbers.at(b, p.a_dtype, self.a, b.mul(steps[0], self.a_step))
-        function = thin_function(self.numbers, p.a_dtype, p.b_dtype, along)
-        b.call(function, row, self.a_step, start, b_column if along else b_row, steps[1], columns, out)
-
-    def part(self, number: Val) -> None:
-        """The sums of one block of the summation, for the columns of a task: first columns, then rows that share the
-        matrix, so that neighbours read memory in its order and once."""
-        b, t = self.b, self.t
-        batches = t.value(b, self.args, self.p.count)
-        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
-        batch, block = b.binary("urem", rest, batches), b.udiv(rest, batches)
-        left, right = self._columns_at(column_block)
-        self.a, self.right = (t._matrix(b, self.args, role, batch) for role in "ab")
-        first = b.mul(block, i64(SUM_BLOCK))
-        steps = first, b.intrinsic("smin", b.sub(self.k, first), i64(SUM_BLOCK))
-        self._thin(left, b.sub(right, left), steps, self._part_at(rest, left))
-
-    def _part_at(self, number: Val, left: Val) -> Val:
-        """Where the sums of a row and a block lie."""
-        b, parts = self.b, self.b.load("ptr", self.t.slot(self.b, self.args, PARTS))
-        return self.numbers.at(b, self.p.total, parts, b.add(b.mul(number, self.t.padded(b, self.n)), left))
-
-    def _finish_columns(self, left: Val, columns: Val, out: Val) -> None:
-        """What follows the sums of a row."""
-        b, p = self.b, self.p
-
-        def part(first: Val) -> None:
-            count = b.intrinsic("smin", b.sub(columns, first), i64(self.numbers.lanes))
-            sums = self.numbers.at(b, p.total, out, first)
-            place = (b.add(left, first), count)
-            self.finisher.finish(self.number, sums, i64(0), (i64(0), i64(1)), place, 1, True)
-
-        b.for_loop(i64(0), columns, part, step=self.numbers.lanes, name="part", flags="nuw nsw")
-
-    def _piece(self, first: Val, count: Val, box: tuple[Val, Val, Val, Val], fresh: Val, last: Val) -> None:
-        """`count` steps of the summation, for all tiles of a task."""
-        b, t, p = self.b, self.t, self.p
-        top, bottom, left, right = box
-        a_row, a_step = self.a_row, self.a_step
-        start = self.numbers.at(b, p.a_dtype, self.a, b.add(b.mul(top, a_row), b.mul(first, a_step)))
-        a_dtype = p.a_dtype
-        if t.packed_left:
-            rows, block = b.sub(bottom, top), block_function(self.numbers, p.a_dtype)
-            if p.a.strides[-2] == 1:
-                b.call(block, start, a_step, a_row, count, rows, self.scratch, i64(t.task_rows))
-                a_row, a_step = i64(1), i64(t.task_rows)
-            else:
-                b.call(block, start, a_row, a_step, rows, count, self.scratch, i64(t.depth + 16))
-                a_row, a_step = i64(t.depth + 16), i64(1)
-            start, a_dtype = self.scratch, p.total
-
-        def panel(column: Val) -> None:
-            columns = b.sub(right, column)
-            if t.packed_right:
-                at, b_step = b.add(b.mul(column, self.k), b.mul(first, i64(t.width))), i64(t.width)
-            else:
-                b_step = t.value(b, self.args, p.b.strides[-2])
-                at = b.add(b.mul(column, t.value(b, self.args, p.b.strides[-1])), b.mul(first, b_step))
-            b_dtype = p.total if t.packed_right else p.b_dtype
-            panel_at = self.numbers.at(b, b_dtype, self.right, at)
-
-            def rows_of(vectors: int, masked: bool) -> None:
-                def tile(row: Val, height: int, guarded: bool) -> None:
-                    spec = Tile(a_dtype, b_dtype, height, vectors, masked, guarded, self._is_long(), t.deep)
-                    at = self.numbers.at(b, a_dtype, start, b.mul(b.sub(row, top), a_row))
-                    out, out_row = self._out(row, column)
-                    rows = b.intrinsic("smin", b.sub(bottom, row), i64(height)) if guarded else i64(height)
-                    if guarded or not p.plain:
-                        columns_there = b.intrinsic("smin", columns, i64(vectors * self.numbers.lanes))
-                    else:
-                        columns_there = columns
-                    b.call(
-                        tile_function(self.numbers, spec),
-                        *(at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh),
-                    )
-                    if not p.plain:
-                        self._finish(last, out, out_row, (row, rows), (column, columns_there), vectors, masked)
-
-                self._rows(top, bottom, tile)
-
-            self._columns(columns, rows_of)
-
-        b.for_loop(left, right, panel, step=t.width, name="panel", flags="nuw nsw")
-
-    def _is_long(self) -> bool:
-        return not (isinstance(self.p.k, int) and self.p.k <= SUM_BLOCK)
-
-    def _out(self, row: Val, column: Val) -> tuple[Val, Val]:
-        """Where the sums of a tile are kept: in the result, in scratch while the summation goes on, or on the stack."""
-        b, t = self.b, self.t
-        if self.p.plain:
-            step = t.value(b, self.args, self.p.c.strides[-2])
-            at = b.add(b.mul(row, step), b.add(column, self.strip))
-            return self.numbers.at(b, self.p.total, self.c, at), step
-        if t.deep:
-            step = i64(t.task_columns)
-            at = b.add(b.mul(b.sub(row, self.top), step), b.sub(column, self.left))
-            return self.numbers.at(b, self.p.total, b.gep("i8", self.scratch, i64(t.scratch_left)), at), step
-        return self.tile, i64(t.width)
-
-    def _finish(
-        self,
-        last: Val,
-        out: Val,
-        out_row: Val,
-        rows: tuple[Val, Val],
-        columns: tuple[Val, Val],
-        vectors: int,
-        masked: bool,
-    ) -> None:
-        b = self.b
-
-        def finish() -> None:
-            first = b.add(columns[0], self.strip)
-            self.finisher.finish(self.number, out, out_row, rows, (first, columns[1]), vectors, masked)
-
-        if last.text == "true":
-            finish()
-        else:
-            b.if_then(last, finish)
-
-    def _rows(self, top: Val, bottom: Val, tile: Callable[[Val, int, bool], None]) -> None:
-        """Runs `tile(row, height, guarded)` down a panel; a last tile of another height has code of its own where that
-        height is known."""
-        b, shape, m = self.b, self.shape, self.p.m
-        if shape.last_rows <= 0:
-            guarded = shape.last_rows < 0
-            b.for_loop(top, bottom, lambda row: tile(row, shape.rows, guarded), step=shape.rows, name="tile")
-            return
-        if isinstance(m, int) and m >= shape.rows:
-            whole = b.sub(bottom, i64(shape.rows - 1))
-            b.for_loop(top, whole, lambda row: tile(row, shape.rows, False), step=shape.rows, name="tile")
-        assert isinstance(m, int)
-        first = i64(m - shape.last_rows)
-        b.if_then(b.icmp("eq", bottom, i64(m)), lambda: tile(first, shape.last_rows, False))
-
-    def _columns(self, columns: Val, rows_of: Callable[[int, bool], None]) -> None:
-        """Runs `rows_of(vectors, masked)` for a panel."""
-        b, shape, n, lanes = self.b, self.shape, self.p.n, self.numbers.lanes
-        if shape.last_vectors == 0:
-            rows_of(shape.vectors, False)
-            return
-        edge = shape.last_vectors if shape.last_vectors > 0 else shape.vectors
-        masked = not (isinstance(n, int) and n % lanes == 0)
-        if isinstance(n, int) and n < self.t.width:
-            rows_of(edge, masked)
-            return
-        b.if_then(
-            b.icmp("sge", columns, i64(self.t.width)),
-            lambda: rows_of(shape.vectors, False),
-            lambda: rows_of(edge, masked),
-        )

@@ -68,8 +68,9 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
     if all(x.shape[a] == 1 for a in reduced):
         return _of_one(state, node, x, kept, fold)
     rank, kept_axes = len(x.shape), kept
-    if _is_long(x.shape, kept, reduced, FEW_COLUMNS if _in_columns(state, x, kept) else FEW_RESULTS):
-        x, kept, reduced = _chunked(state, node, x, fold, kind, reduced)
+    in_columns = _is_long(x.shape, kept, reduced, FEW_COLUMNS) and _in_columns(state, x, kept)
+    if in_columns or _is_long(x.shape, kept, reduced):
+        x, kept, reduced = _chunked(state, node, x, fold, kind, reduced, in_columns=in_columns)
     buffer = state.destination(ids[0], result.dtype, result.shape)
     outer, outer_index = _loops(x.shape, kept, "i")
     inner, inner_index = _loops(x.shape, reduced, "r")
@@ -127,11 +128,19 @@ def _is_long(shape: Sequence[Size], kept: Sequence[int], reduced: Sequence[int],
 
 
 def _chunked(
-    state: Lowering, node: Node, x: TensorBox, fold: DType, kind: ReductionKind, reduced: Sequence[int]
+    state: Lowering,
+    node: Node,
+    x: TensorBox,
+    fold: DType,
+    kind: ReductionKind,
+    reduced: Sequence[int],
+    *,
+    in_columns: bool,
 ) -> tuple[TensorBox, list[int], list[int]]:
     """Fold each chunk of the reduced axes on its own; the partial results, kept and reduced axes of what is left to
     do: the partial results have the chunks as their last axis, and the kept axes before. A chunk is some entries of one
-    axis and all of those that are faster in memory."""
+    axis and all of those that are faster in memory. With `in_columns`, results of one chunk are neighbours in memory
+    as what they are made of, and are folded side by side."""
     kept = [a for a in range(len(x.shape)) if a not in reduced]
     slower, axis, faster = _cut(x.shape, _memory_order(state, x, reduced))
     rest = product(x.shape[a] for a in faster)
@@ -140,10 +149,8 @@ def _chunked(
     pieces = floordiv(size + (length - 1), length)
     chunks = product((*(x.shape[a] for a in slower), pieces))
     shape = (*(x.shape[a] for a in kept), chunks)
-    # Results of one chunk that are neighbours in memory stay so, and are folded side by side.
-    places = range(len(shape))
-    order = (places[-1], *places[:-1]) if _in_columns(state, x, kept) else tuple(places)
-    partial = state.buffer(fold, contiguous(shape, order))
+    places = tuple(range(len(shape)))
+    partial = state.buffer(fold, contiguous(shape, (places[-1], *places[:-1]) if in_columns else places))
     outer, outer_index = _loops(x.shape, kept, "i")
     (chunk_loop,), (chunk,) = loop_nest([chunks], "j") if chunks != 1 else ((Loop(Symbol("j0", 0, 0), 1),), (0,))
     inner, inner_index = _loops(x.shape, faster, "r")
