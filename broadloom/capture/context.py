@@ -38,7 +38,8 @@ from broadloom.capture.sources import (
 from broadloom.capture.values import Number
 from broadloom.errors import Location, TransformError
 from broadloom.frontend.selection import Selection
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import LARGEST, Expr, Relation, ShapeEnv, Symbol, eq, free_symbols
 from broadloom.tensor.packed import PackedTensor

@@ -22,7 +22,8 @@ from broadloom.capture.symbolic_strides import always_contiguous, walk
 from broadloom.dtypes import DType
 from broadloom.errors import ShapeError
 from broadloom.graph.builder import Builder
-from broadloom.graph.storage import ArrayHandle, Recorder, Storage, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, Storage, WeakScalar
 from broadloom.graph.strides import ORDINARY, Operand, dense_strides
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, evaluate, free_symbols

@@ -50,7 +50,8 @@ from broadloom.capture.values import (
 from broadloom.dtypes import DType
 from broadloom.frontend import packed
 from broadloom.frontend.selection import Selection
-from broadloom.graph.storage import ArrayHandle, Place
+from broadloom.graph.recorder import Place
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr
 
 Handles = dict[ArrayHandle, int]

@@ -20,6 +20,7 @@ from broadloom.codegen.llvm import FunctionBuilder, Param, Val, i32, i64
 OK, FAILED, OUT_OF_MEMORY = 0, 1, 2
 # Attributes of functions that run once a call or a chunk, and have no loops over data: not worth LLVM's time.
 ONCE = "noinline optnone nounwind"
+BLAS_ENTER, BLAS_LEAVE = "bl_blas_enter", "bl_blas_leave"  # around calls of the library: `runtime.blas`
 
 ARRAY_SIZE, ARRAY_DATA, ARRAY_NDIM, ARRAY_DTYPE, ARRAY_SHAPE, ARRAY_STRIDES = 32, 0, 8, 12, 16, 24
 CTX_ALLOC, CTX_FREE, CTX_PARALLEL_FOR, CTX_THREADS = 0, 8, 16, 24

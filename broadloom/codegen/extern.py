@@ -169,9 +169,9 @@ class ExternEmitter:
     def library(self, name: str, *args: Val) -> None:
         """A call of the library, on threads of ours alone."""
         b = self.b
-        b.call(b.module.declare("bl_blas_enter", "void", ("i64",)), self._threads)
+        b.call(b.module.declare(abi.BLAS_ENTER, "void", ("i64",)), self._threads)
         b.call(b.module.declare(name, "void", ("ptr",) * len(args)), *args)
-        b.call(b.module.declare("bl_blas_leave", "void", ()))
+        b.call(b.module.declare(abi.BLAS_LEAVE, "void", ()))
 
     def report(self, step: Extern, info: Val, number: Val, failing: str = "sgt") -> None:
         """An `info` that is so (greater than zero) is a failure at the step's site."""

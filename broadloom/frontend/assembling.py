@@ -19,7 +19,8 @@ from broadloom.frontend.operands import as_array, call, cast, constant, is_symbo
 from broadloom.frontend.shaping import array_of, np_atleast_1d, np_atleast_2d, np_atleast_3d, reshaped
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size, add, floordiv, sub
 
 

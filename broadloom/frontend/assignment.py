@@ -41,7 +41,8 @@ from broadloom.frontend.operands import (
 from broadloom.frontend.selection import Selection, over, refuse, same_mask, selects
 from broadloom.frontend.ufuncs import as_mask
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size
 
 

@@ -16,7 +16,8 @@ from broadloom.frontend.indexing import compress, same_array
 from broadloom.frontend.operands import as_array, call, cast, check_numbers, is_sequence, known_dtype
 from broadloom.frontend.shaping import Order, array_of, is_fortran, kept_scalar, order_of
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
 # ---- parts of complex numbers, and other readings of the bytes ------------------------------------------------------

@@ -12,7 +12,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, call, cast, constant, result_dtype
 from broadloom.frontend.shaping import reversed_along
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import add, ge, sub
 
 

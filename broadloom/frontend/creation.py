@@ -33,7 +33,8 @@ from broadloom.frontend.shaping import array_of, is_fortran, np_diagonal, order_
 from broadloom.frontend.ufuncs import apply
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.order import copy_order
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr, Size, floordiv, smax, smin, sub
 
 

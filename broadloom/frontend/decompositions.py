@@ -24,7 +24,8 @@ from broadloom.frontend.solving import linalg_operand, matrices, square, transpo
 from broadloom.frontend.sorting import np_argsort, np_sort
 from broadloom.frontend.ufuncs import apply, conjugate_method
 from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import gt, smax
 
 QR: Any = type(np.linalg.qr(np.eye(1)))

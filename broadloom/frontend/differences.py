@@ -28,7 +28,8 @@ from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import array_of, np_diagonal
 from broadloom.frontend.ufuncs import apply, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import ge, smax, sub
 
 

@@ -20,7 +20,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, call, cast, constant, known_dtype
 from broadloom.frontend.ufuncs import scalar
 from broadloom.frontend.unsupported import NumpyRaises, Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size
 

@@ -21,7 +21,8 @@ from broadloom.frontend.operands import as_array, call, cast, constant, known_dt
 from broadloom.frontend.shaping import Order, order_of, permuted
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.graph.strides import representative
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size

@@ -30,7 +30,8 @@ from broadloom.frontend.operands import (
 from broadloom.frontend.reductions import NO_VALUE
 from broadloom.frontend.ufuncs import apply, as_out, deliver, full, run_ufunc, scalar
 from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 CLIP: np.ufunc = umath.clip  # type: ignore[attr-defined]  # which `numpy.clip` calls where both bounds are given
 

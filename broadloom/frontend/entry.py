@@ -17,7 +17,7 @@ from broadloom.errors import DTypeError, ShapeError
 from broadloom.frontend import packed, selection
 from broadloom.frontend.operands import is_symbolic, known_dtype
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.records import dataclass
 
 

@@ -21,7 +21,8 @@ from broadloom.frontend.operands import as_array, call, cast, constant, is_symbo
 from broadloom.frontend.shaping import array_of, reversed_along
 from broadloom.frontend.ufuncs import apply, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Size, eq, floordiv, mul, sub
 
 LARGEST = 1 << 23  # points; the tables of a transform are constants of the code

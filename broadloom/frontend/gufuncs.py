@@ -19,7 +19,8 @@ from broadloom.frontend.linalg import contract, product
 from broadloom.frontend.operands import as_array, known_dtype, resolve
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 Axes = tuple[int, ...]
 CORES = {"vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}  # core dims of the operands

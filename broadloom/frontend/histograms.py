@@ -25,7 +25,8 @@ from broadloom.frontend.searching import search
 from broadloom.frontend.sorting import flat
 from broadloom.frontend.ufuncs import apply, full
 from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, ge
 

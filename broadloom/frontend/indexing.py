@@ -30,7 +30,8 @@ from broadloom.frontend.selection import select
 from broadloom.frontend.shapes import decide
 from broadloom.frontend.ufuncs import full
 from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Max, Min, Size, Symbol, add, floordiv, ge, le, lt, smax, smin, sub
 

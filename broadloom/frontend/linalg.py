@@ -24,7 +24,8 @@ from broadloom.frontend.reductions import np_sum
 from broadloom.frontend.shaping import np_diagonal, np_moveaxis
 from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.graph.strides import representative
 
 

@@ -16,7 +16,8 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.frontend.operands import call, cast, constant
 from broadloom.frontend.unsupported import Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 Results = ArrayHandle | tuple[ArrayHandle, ...]
 Loop = Callable[..., Results]

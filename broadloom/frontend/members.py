@@ -29,7 +29,8 @@ from broadloom.frontend import (
 from broadloom.frontend.entry import Entry
 from broadloom.frontend.refused import METHOD_REMEDIES
 from broadloom.frontend.table import selected_by
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 def _method(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,7 +33,8 @@ from broadloom.frontend.reductions import (
 )
 from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 def without_nans(r: Recorder, a: object, replacement: complex) -> tuple[ArrayHandle, ArrayHandle | None]:

@@ -21,7 +21,8 @@ from broadloom.frontend.shaping import np_moveaxis
 from broadloom.frontend.solving import square
 from broadloom.frontend.ufuncs import apply, deliver
 from broadloom.frontend.unsupported import plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 def np_norm(r: Recorder, x: object, ord: Any = None, axis: object = None, keepdims: bool = False) -> ArrayHandle:

@@ -20,7 +20,8 @@ from broadloom.dtypes import DType
 from broadloom.errors import DTypeError
 from broadloom.frontend import shapes
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ge, le, range_of
 

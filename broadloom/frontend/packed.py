@@ -23,7 +23,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import call, cast, constant, known_dtype
 from broadloom.frontend.selection import Selection
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, floordiv
 

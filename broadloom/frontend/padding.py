@@ -17,7 +17,8 @@ from broadloom.frontend.operands import call, cast, is_symbolic, lift, operand
 from broadloom.frontend.reductions import np_max, np_mean, np_min
 from broadloom.frontend.shaping import array_of
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.movement import EXTENSIONS
 from broadloom.symbolic import Size, le, sub
 

@@ -23,7 +23,8 @@ from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import np_moveaxis, np_swapaxes
 from broadloom.frontend.ufuncs import apply, as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, floordiv
 

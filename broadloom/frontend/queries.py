@@ -15,7 +15,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, result_dtype
 from broadloom.frontend.refused import DATA_DEPENDENT
 from broadloom.frontend.unsupported import DependsOnData, Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size
 
 

@@ -39,7 +39,8 @@ from broadloom.frontend.drawing import (
     word_of_key,
 )
 from broadloom.frontend.operands import as_array, call, cast, constant, known_dtype
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 
 # ---- keys ------------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ from broadloom.frontend.operands import as_array, call, from_size
 from broadloom.frontend.random import integers
 from broadloom.frontend.searching import search
 from broadloom.frontend.ufuncs import scalar
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Expr, Size, le
 
 

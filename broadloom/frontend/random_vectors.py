@@ -25,7 +25,8 @@ from broadloom.frontend.drawing import (
 )
 from broadloom.frontend.operands import as_array, call, cast
 from broadloom.frontend.reductions import np_max
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 MOST_CATEGORIES = 1000  # of a multinomial, whose categories are drawn one after the other
 

@@ -32,7 +32,8 @@ from broadloom.frontend.operands import (
 )
 from broadloom.frontend.ufuncs import apply, as_mask, as_out, deliver, ufunc
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size, ne
 
 NO_VALUE = np._NoValue

@@ -16,7 +16,8 @@ from broadloom.frontend.operands import as_array, call, known_dtype
 from broadloom.frontend.reductions import accumulator, accumulator_into
 from broadloom.frontend.ufuncs import as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 SCANS: dict[np.ufunc, str] = {np.add: "cumsum", np.multiply: "cumprod", np.maximum: "cummax", np.minimum: "cummin"}
 

@@ -19,7 +19,8 @@ from broadloom.frontend.operands import as_array, call, cast, constant, from_siz
 from broadloom.frontend.sorting import flat
 from broadloom.frontend.ufuncs import apply, deliver
 from broadloom.frontend.unsupported import plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size, ge, le
 
 FEW = 12  # elements that are compared one by one rather than sorted

@@ -21,7 +21,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import call, cast, constant, from_size
 from broadloom.frontend.unsupported import DependsOnData, plain_numpy_raises
 from broadloom.graph.ir import Node, ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder, WeakScalar
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 from broadloom.symbolic import Expr
 
 REMEDY = "use np.where(mask, x, 0), a where= argument, or assign with x[mask] = value"

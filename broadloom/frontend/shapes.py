@@ -14,7 +14,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from broadloom.frontend.unsupported import Unsupported, bad_index, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.signature import holds
 from broadloom.symbolic import Expr, Relation, Size, eq, floordiv, ge, mul, product
 

@@ -15,7 +15,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.indexing import new_axes, same_array
 from broadloom.frontend.operands import as_array
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.graph.strides import is_fortran as is_fortran_operand
 from broadloom.symbolic import mod, sub
 

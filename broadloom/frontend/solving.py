@@ -19,7 +19,8 @@ from broadloom.frontend.operands import as_array, call, cast, result_dtype
 from broadloom.frontend.shaping import np_transpose
 from broadloom.frontend.ufuncs import conjugate_method, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
 

@@ -18,7 +18,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, call, cast, constant
 from broadloom.frontend.ufuncs import deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import ge, le
 
 KINDS = frozenset(("quicksort", "heapsort", "mergesort", "stable", "quick", "heap", "merge", "q", "h", "m", "s"))

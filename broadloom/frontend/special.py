@@ -19,7 +19,8 @@ from broadloom.frontend.operands import as_array, call, cast, number
 from broadloom.frontend.reductions import np_max, np_sum
 from broadloom.frontend.ufuncs import apply, scalar
 from broadloom.frontend.unsupported import Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 def _named(op: str) -> Loop:

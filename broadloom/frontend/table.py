@@ -55,7 +55,8 @@ from broadloom.frontend import (
 from broadloom.frontend.entry import Entry
 from broadloom.frontend.refused import IMPURE, remedies
 from broadloom.frontend.unsupported import Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 def _of(

@@ -31,7 +31,8 @@ from broadloom.frontend.operands import (
     resolve,
 )
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.symbolic import Size
 
 

@@ -16,13 +16,13 @@ import ctypes
 import os
 from functools import cache
 
+from broadloom.codegen.abi import BLAS_ENTER, BLAS_LEAVE
 from broadloom.lazy import cython_blas
 from broadloom.records import dataclass
 from broadloom.runtime import target
 from broadloom.runtime.link import Library, keep_forever, link
 from broadloom.runtime.text import ll_text
 
-ENTER, LEAVE = "bl_blas_enter", "bl_blas_leave"
 PREFIXES = ("scipy_openblas", "openblas")  # as SciPy's own packages name it, and as it is named elsewhere
 UNCONTROLLED = "the library takes as many threads as it likes: it has no known function that sets their number"
 
@@ -63,7 +63,7 @@ def linked(found: Control) -> Library:
 def _functions() -> Library:
     found = control()
     if found is None:
-        text = f"define void @{ENTER}(i64 %n) {{\n  ret void\n}}\ndefine void @{LEAVE}() {{\n  ret void\n}}\n"
+        text = f"define void @{BLAS_ENTER}(i64 %n) {{\n  ret void\n}}\ndefine void @{BLAS_LEAVE}() {{\n  ret void\n}}\n"
         return keep_forever(link({"blas": target.emit_object(text, target.host(), 0)}))
     made = keep_forever(linked(found))
     os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(made.address("bl_blas_forked")))
@@ -72,4 +72,4 @@ def _functions() -> Library:
 
 def functions() -> dict[str, int]:
     """The addresses of both, by name."""
-    return {name: _functions().address(name) for name in (ENTER, LEAVE)}
+    return {name: _functions().address(name) for name in (BLAS_ENTER, BLAS_LEAVE)}

@@ -12,6 +12,7 @@ import importlib
 from collections.abc import Iterable
 from functools import cache
 
+from broadloom.codegen.abi import BLAS_ENTER, BLAS_LEAVE
 from broadloom.errors import CodegenError
 from broadloom.lazy import cython_blas, cython_lapack
 from broadloom.runtime import blas
@@ -97,7 +98,7 @@ def resolve(names: Iterable[str]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for name in names:
-        if name in (blas.ENTER, blas.LEAVE):
+        if name in (BLAS_ENTER, BLAS_LEAVE):
             found |= blas.functions()
         elif name.startswith(BLAS_PREFIX):
             found[name] = library_routine(name.removeprefix(BLAS_PREFIX))

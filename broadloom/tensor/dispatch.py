@@ -25,7 +25,8 @@ from broadloom.dtypes import DType
 from broadloom.errors import TransformError
 from broadloom.frontend.entry import Entry
 from broadloom.frontend.table import entry_of, ufunc_method
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.tensor.eager import EagerBuilder
 from broadloom.tensor.operations import GETITEM, SETITEM, Array, ArrayMethods, Operation, Run, run_entry
 from broadloom.tensor.stack import Interpreter, active

@@ -17,7 +17,8 @@ from broadloom.errors import DTypeError, ShapeError, TransformError
 from broadloom.frontend.entry import Entry
 from broadloom.frontend.unsupported import NumpyRaises
 from broadloom.graph.ir import ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.tensor.dispatch import Traced, call, data_of_any, is_own, over, traced, with_tensors
 from broadloom.tensor.operations import GETITEM, SETITEM, Run, run_entry
 from broadloom.tensor.stack import active, outside

@@ -18,7 +18,7 @@ from broadloom.frontend.entry import Entry
 from broadloom.frontend.members import ATTRIBUTES, METHODS, getitem, setitem
 from broadloom.frontend.table import entry_of
 from broadloom.frontend.unsupported import BadIndex, NumpyRaises, Unsupported
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.records import dataclass
 from broadloom.tensor.users import user_location
 

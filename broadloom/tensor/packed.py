@@ -26,7 +26,8 @@ from broadloom.errors import DTypeError
 from broadloom.frontend import packed
 from broadloom.frontend.entry import Entry
 from broadloom.frontend.unsupported import Unsupported
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.tensor import dispatch

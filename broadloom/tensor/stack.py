@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from broadloom.frontend.entry import Entry
 from broadloom.graph.ir import ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 
 
 class Interpreter(Protocol):

@@ -27,7 +27,8 @@ from broadloom.frontend import shapes
 from broadloom.frontend.operands import as_array, cast, known_dtype
 from broadloom.frontend.ufuncs import as_out, deliver_broadcast
 from broadloom.frontend.unsupported import NumpyRaises, Unsupported, plain_numpy_raises
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.signature import Dim, Expression, Shape, Signature, equal
 from broadloom.records import dataclass
 from broadloom.symbolic import Size

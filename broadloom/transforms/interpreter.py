@@ -19,7 +19,8 @@ import numpy as np
 from broadloom.errors import TransformError
 from broadloom.frontend.unsupported import Unsupported
 from broadloom.graph.ir import ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.tensor.dispatch import Tensor, Traced, made, traced
 from broadloom.tensor.eager import EagerBuilder
 from broadloom.tensor.interpreted import RecordingInterpreter

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from broadloom.errors import Location, TransformError
 from broadloom.graph.builder import Builder
 from broadloom.graph.ir import ValueId
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.records import dataclass
 from broadloom.symbolic import Size
 from broadloom.transforms.batching import BatchBuilder, Randomness

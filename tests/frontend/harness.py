@@ -21,7 +21,8 @@ from broadloom.dtypes import DType, from_numpy
 from broadloom.frontend import ATTRIBUTES, FUNCTIONS, METHODS, Unsupported, entry_of, getitem, setitem, ufunc_method
 from broadloom.graph.interpret import interpret
 from broadloom.graph.ir import TensorType
-from broadloom.graph.storage import ArrayHandle, Place, Recorder, WeakScalar
+from broadloom.graph.recorder import Place, Recorder
+from broadloom.graph.storage import ArrayHandle, WeakScalar
 
 BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 COMPARE = "lt le gt ge eq ne"

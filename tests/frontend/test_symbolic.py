@@ -15,7 +15,7 @@ from broadloom.dtypes import from_numpy, int64
 from broadloom.frontend import Unsupported
 from broadloom.graph.interpret import concrete, interpret
 from broadloom.graph.ir import TensorType
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.symbolic import Relation, ShapeEnv, Symbol
 from tests.frontend.harness import Namespace, Traced, compare, leaves, place_array
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.graph.ir import TensorType
-from broadloom.graph.storage import ArrayHandle, Recorded, Recorder
+from broadloom.graph.recorder import Recorded, Recorder
+from broadloom.graph.storage import ArrayHandle
 
 DTYPES = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.float64, dtypes.float32)
 

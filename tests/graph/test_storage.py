@@ -13,7 +13,7 @@ from broadloom.errors import DTypeError, ShapeError, VerifyError
 from broadloom.graph.interpret import apply_views, interpret
 from broadloom.graph.ir import TensorType
 from broadloom.graph.parse import parse
-from broadloom.graph.storage import Recorded, Recorder
+from broadloom.graph.recorder import Recorded, Recorder
 from broadloom.graph.verify import verify
 from broadloom.symbolic import ShapeEnv, Symbol, floordiv
 from tests.graph.programs import Program, programs

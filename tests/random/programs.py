@@ -14,7 +14,7 @@ import numpy as np
 from broadloom.dtypes import from_numpy
 from broadloom.frontend.table import FUNCTIONS
 from broadloom.graph.ir import Graph, TensorType
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.symbolic import ShapeEnv
 from tests.compiled.modules import Module, compiled
 from tests.random.cases import Case

@@ -14,7 +14,7 @@ from broadloom.frontend import random as entries
 from broadloom.frontend.table import FUNCTIONS
 from broadloom.graph.ir import TensorType
 from broadloom.graph.manager import PassContext
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.passes.table import default_pipeline
 from broadloom.runtime.target import assembly, host
 from tests.codegen.loops import host_features

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.infer import complete, infer
 from broadloom.ops.record import Op, Trait
 from broadloom.ops.sampling import operands

@@ -22,7 +22,8 @@ from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Graph, Output, TensorType
 from broadloom.graph.manager import PassContext
 from broadloom.graph.order import value_orders
-from broadloom.graph.storage import ArrayHandle, Recorder
+from broadloom.graph.recorder import Recorder
+from broadloom.graph.storage import ArrayHandle
 from broadloom.ops.infer import complete
 from broadloom.runtime.python_entry import execute
 from broadloom.runtime.spec import EntrySpec

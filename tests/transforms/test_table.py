@@ -15,7 +15,7 @@ import pytest
 
 from broadloom.errors import TransformError
 from broadloom.graph.builder import GraphBuilder
-from broadloom.graph.storage import Recorder
+from broadloom.graph.recorder import Recorder
 from broadloom.ops.infer import complete
 from broadloom.ops.record import Op
 from broadloom.ops.table import OPS
