@@ -13,6 +13,7 @@ import pytest
 
 import broadloom as bl
 from broadloom import cli
+from broadloom.codegen.abi import BLAS_ENTER, BLAS_LEAVE
 from broadloom.runtime import blas, symbols
 
 GET, SET = ctypes.CFUNCTYPE(ctypes.c_int), ctypes.CFUNCTYPE(None, ctypes.c_int)
@@ -40,8 +41,8 @@ class Library:
         self.held = (GET(lambda: self.count), SET(self._set))
         addresses = (ctypes.cast(f, ctypes.c_void_p).value for f in self.held)
         self.functions = blas.linked(blas.Control("set", *addresses))
-        self.enter = ENTER(self.functions.address(blas.ENTER))
-        self.leave = LEAVE(self.functions.address(blas.LEAVE))
+        self.enter = ENTER(self.functions.address(BLAS_ENTER))
+        self.leave = LEAVE(self.functions.address(BLAS_LEAVE))
         self.forked = LEAVE(self.functions.address("bl_blas_forked"))
 
     def _set(self, count):
