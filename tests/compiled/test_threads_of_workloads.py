@@ -15,8 +15,9 @@ import pytest
 import broadloom as bl
 from benchmarks import arrays_numpy
 from benchmarks.workloads import WORKLOADS, Workload
+from broadloom.codegen.abi import BLAS_ENTER, BLAS_LEAVE
 from broadloom.codegen.factorisations import FACTORISATIONS
-from broadloom.runtime import blas, symbols
+from broadloom.runtime import symbols
 from tests.compiled.pool import Pool, bits, observed
 
 THREADS = (1, 2, 3, 4)
@@ -109,7 +110,7 @@ def test_the_report_lists_library_calls(name: str) -> None:
 
     def noted(names: Any) -> dict[str, int]:
         found = resolve(names)
-        resolved.update(found.keys() - {blas.ENTER, blas.LEAVE})
+        resolved.update(found.keys() - {BLAS_ENTER, BLAS_LEAVE})
         return found
 
     a = np.random.default_rng(0).standard_normal((70, 70)) + 70 * np.eye(70)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.codegen.abi import BLAS_ENTER, BLAS_LEAVE
 from broadloom.errors import GraphBreakError
 from broadloom.frontend.operands import numpy_since
 from broadloom.runtime import blas
 from broadloom.runtime.symbols import library_routine
 
-CALLED = ((blas.ENTER, (ctypes.c_int64,)), (blas.LEAVE, ()))
+CALLED = ((BLAS_ENTER, (ctypes.c_int64,)), (BLAS_LEAVE, ()))
 
 
 def compiled(function):
