@@ -24,7 +24,7 @@ from broadloom.capture.calls import call
 from broadloom.capture.context import ArrayInput, Context, Policy, Specialised
 from broadloom.capture.evaluator import run_function
 from broadloom.capture.guards import DisjointGuard, Guard, ShapeGuard, overlaps_itself
-from broadloom.capture.inputs import array_guard, stride_guards
+from broadloom.capture.inputs import array_guard
 from broadloom.capture.recipe import Counted, Recipe
 from broadloom.capture.result import collect, recipe_of
 from broadloom.capture.sources import Argument, Attribute, Cell, Frame, Source
@@ -184,10 +184,6 @@ def _finish_guards(c: Context, written: set[int]) -> tuple[Guard, ...]:
     changed = [a for a in arrays if c.arguments.index(a.source) in written]
     for a in arrays:
         c.guards[a.place] = array_guard(a, a in changed)
-    pinned = {c.arguments[k] for k in c.root.pinned}
-    for a in arrays:
-        if a.source in pinned:
-            c.guards.extend(stride_guards(a))
     for a in changed:
         others = [o for o in arrays if o is not a]
         _check_apart(c, a, others)

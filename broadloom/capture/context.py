@@ -47,7 +47,7 @@ from broadloom.transforms.level import Level
 
 
 class Specialised(Exception):
-    """The call has to be captured again, with the ints at `sources` as constants."""
+    """The call has to be captured again, with the ints, and the tuples of ints, at `sources` as constants."""
 
     def __init__(self, sources: frozenset[Source]) -> None:
         super().__init__()
@@ -370,13 +370,6 @@ class Context:
         """The array behind a graph input, None for a number."""
         source = self.arguments[number]
         return next((a.array for a in self.arrays.values() if a.source == source), None)
-
-    def guard_strides(self, number: int) -> None:
-        """Fix the strides of an array input."""
-        array = self.input_array(number)
-        if array is not None:
-            for axis, stride in enumerate(array.strides):
-                self.guard(ConstantGuard(Item(Attribute(self.arguments[number], "strides"), axis), stride))
 
     # ---- inputs -------------------------------------------------------------------------------------------------
 

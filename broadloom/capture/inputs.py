@@ -16,19 +16,18 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from broadloom import dtypes
 from broadloom.capture.breaks import Code
-from broadloom.capture.context import LARGEST_INT, ArrayInput, Context, PackedInput, Scalar
+from broadloom.capture.context import LARGEST_INT, ArrayInput, Context, PackedInput, Scalar, Specialised
 from broadloom.capture.guards import (
     ArrayGuard,
     CompareGuard,
     ConstantGuard,
     FloatGuard,
-    Guard,
     IdentityGuard,
     IntGuard,
     KeysGuard,
@@ -224,7 +223,7 @@ def _array(c: Context, source: Source, x: np.ndarray[Any, Any]) -> Value:
         memory_order(x),
         aligned=bool(x.flags.aligned),
         writeable=bool(x.flags.writeable),
-        sample=x.strides,
+        fix=lambda: _fix(source, x.ndim),
     )
     c.arguments.append(source)
     c.arrays[id(x)] = ArrayInput(source, x, handle, sizes, place, c.location)
@@ -241,9 +240,15 @@ def _sizes(c: Context, source: Source, x: np.ndarray[Any, Any]) -> tuple[tuple[S
 
 
 def _strides(c: Context, source: Source, x: np.ndarray[Any, Any]) -> tuple[Size, ...] | None:
-    """Element strides of a strided array; None for a contiguous one, where the order says all."""
+    """Element strides of a strided array, guarded where they have to be constants; None for a contiguous one, where the
+    order says all."""
     if layout_of(x) != "strided":
         return None
+    strides = Attribute(source, "strides")
+    if strides in c.policy.constant:
+        for axis, s in enumerate(x.strides):
+            c.guard(ConstantGuard(Item(strides, axis), s))
+        return tuple(s // x.itemsize for s in x.strides)
     name = f"stride_{len(c.arguments)}"
     fixed = {"unit": 1, "zero": 0}
     return tuple(
@@ -267,10 +272,9 @@ def array_guard(a: ArrayInput, written: bool) -> ArrayGuard:
     )
 
 
-def stride_guards(a: ArrayInput) -> list[Guard]:
-    """Guards that fix the strides: for an array of free ones, where a view or a copy was decided by them."""
-    strides = Attribute(a.source, "strides")
-    return [ConstantGuard(Item(strides, axis), s, location=a.location) for axis, s in enumerate(a.array.strides)]
+def _fix(source: Source, ndim: int) -> NoReturn:
+    """Begin again with the strides and sizes of an array as constants: something was decided by them."""
+    raise Specialised(frozenset((Attribute(source, "strides"), *(size_source(source, a) for a in range(ndim)))))
 
 
 def _sequence(c: Context, source: Source, x: Any) -> Value:
@@ -306,7 +310,7 @@ def as_array(c: Context, x: ArrayHandle) -> ArrayHandle:
     """The array behind a tensor, which shares its memory; of packed integers one with memory of its own."""
     if x.packed is not None:
         return c.recorder.copy(x)
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, x.sample)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed)
 
 
 def _traced(c: Context, source: Source, x: Traced) -> Value:
@@ -316,7 +320,7 @@ def _traced(c: Context, source: Source, x: Traced) -> Value:
 
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, x.sample, True, x.packed)
+    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, True, x.packed)
 
 
 def _packed(c: Context, source: Source, x: PackedTensor) -> Value:

@@ -10,6 +10,7 @@ change the answer, sizes are guarded: first as "is one" or "is not one", then, i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -40,8 +41,6 @@ class Arguments(Protocol):
     def input_array(self, number: int) -> np.ndarray[Any, Any] | None: ...
 
     def constant_int(self, size: int | Expr) -> int: ...
-
-    def guard_strides(self, number: int) -> None: ...
 
     def number_within(self, number: WeakScalar, low: int, high: int) -> bool | None: ...
 
@@ -117,14 +116,13 @@ class GuardingRecorder(Recorder):
         for view in handle.views:  # a slice may begin where a size of another array says
             sizes += _sizes([value for _, value in view.attrs])
         symbols = frozenset(s for n in sizes if isinstance(n, Expr) for s in free_symbols(n))
-        # An empty array shares nothing: ask for another, unless a guard says that it is empty.
-        hints = {s: env.hint(s) or (0 if env.simplify(s) == 0 else ORDINARY) for s in symbols}
-        try:
-            answer = question(self._example(handle, hints), hints)
-        except ValueError:  # the views do not fit such sizes
-            hints = {s: env.hint(s) for s in symbols}
-            answer = question(self._example(handle, hints), hints)
-        if symbols or self._strided_input(handle) is not None:
+        hints = {s: env.hint(s) for s in symbols}
+        answer = question(x := self._example(handle, hints), hints)
+        if x.size == 0:  # it shares nothing: ask for another, unless a guard says that it is empty
+            others = {s: n or (0 if env.simplify(s) == 0 else ORDINARY) for s, n in hints.items()}
+            with contextlib.suppress(ValueError):  # the views may not fit such sizes
+                answer = question(self._example(handle, others), others)
+        if symbols or handle.storage.free:
             version = handle.storage.version
             self._decisions.append(Decision(handle, symbols, shape, fortran, answer, version, self._writes))
         return answer
@@ -183,12 +181,8 @@ class GuardingRecorder(Recorder):
         return d.made in shown and (source.input is not None or together > 1)
 
     def _settle(self, d: Decision) -> None:
-        strided = self._strided_input(d.handle)
-        if strided is not None:
-            self._arguments.guard_strides(strided)
-            for symbol in d.symbols:
-                self._arguments.constant_int(symbol)
-            return
+        if d.handle.storage.free:
+            d.handle.storage.depends("a view or a copy")
         views = d.handle.views
         if d.answer and not d.fortran and always_contiguous(d.handle.storage, views):
             return

@@ -43,7 +43,7 @@ def settle_orders(
     wrong for this call, or a guard would be for it alone: they have to be constants."""
     shown = dict.fromkeys(h.storage for h in results if h.storage.input is None and not h.storage.origin.plain)
     stored = [ArrayHandle(s, (), s.type, s.layout.strides) for s in shown]
-    open_ = [q for q in questions if q.handle.ndim > 1 and not is_plain(q.handle) and not q.handle.storage.pinned]
+    open_ = [q for q in questions if q.handle.ndim > 1 and not is_plain(q.handle)]
     steps = behind([*stored, *(q.handle for q in open_)])
     sizes = _sizes(steps)
     symbols = frozenset(s for n in sizes for s in free_symbols(n))

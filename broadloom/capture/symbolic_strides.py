@@ -1,7 +1,8 @@
 """Strides of views at symbolic sizes: whether NumPy reshapes them without a copy, and whether they are contiguous.
 
-What goes in: a storage of known memory order, the views on it, and a function that settles equalities and
-comparisons of sizes. What comes out: NumPy's answer, which holds wherever the relations that were settled hold.
+What goes in: a storage of known memory order or constant strides, the views on it, and a function that settles
+equalities and comparisons of sizes. What comes out: NumPy's answer, which holds wherever the relations that were
+settled hold.
 What holds: the steps are NumPy's own; every comparison on the way is settled, none is sampled. Arrays without
 elements are left out: they share nothing.
 """
@@ -84,7 +85,8 @@ class Walked:
 def walk(storage: Storage, views: Sequence[ViewCall], decide: Decide) -> Walked | None:
     """The array that `views` show of a storage; None where one of them is no view at these sizes."""
     dtype, shape = storage.type.dtype, storage.type.shape
-    x = Walked(shape, _dense(shape, storage.layout.order, dtype.itemsize), dtype, decide)
+    dense = _dense(shape, storage.layout.order, dtype.itemsize)
+    x = Walked(shape, storage.layout.strides if storage.strided else dense, dtype, decide)
     for view in views:
         attrs = view.attributes
         indices: list[tuple[DType, Sizes]] = [(int64, ()) for _ in view.indices]

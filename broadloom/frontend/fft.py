@@ -35,7 +35,7 @@ def _points(r: Recorder, x: ArrayHandle, n: object) -> int:
     """The number of points, as a constant."""
     size = shapes.as_size(n, "the number of points")
     if isinstance(size, Expr):
-        (found,) = x.storage.sizes_at_hand((size,))
+        found = r.size_at_hand(size)
         if not shapes.decide(r, eq(size, found)):
             raise Unsupported("the number of points of a transform is not known", "give it as a constant n")
         size = found

@@ -178,7 +178,7 @@ def layouts_at(
         storage = handle.storage
         if storage not in stored:
             operands = [known[o] for o in storage.origin.operands]
-            stored[storage] = storage.pinned_layout or storage.origin.rule(operands, values)
+            stored[storage] = storage.origin.rule(operands, values)
         known[handle] = _seen(handle, stored[storage], values)
     return known, stored
 

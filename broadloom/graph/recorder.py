@@ -16,7 +16,7 @@ view, and never become part of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from broadloom.graph.origins import (
     promoted_origin,
 )
 from broadloom.graph.storage import SCALAR, ArrayHandle, Chain, Storage, ViewCall, WeakScalar
-from broadloom.graph.strides import Operand, Strides, representatives
+from broadloom.graph.strides import Operand, representative, representatives
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.symbolic import Relation, ShapeEnv, Size, Symbol, coefficient, eq, sub
@@ -106,6 +106,10 @@ class Recorder:
         """A recorder of this kind for a program inside of the one recorded here, whose values `builder` makes."""
         return Recorder(builder=builder)
 
+    def size_at_hand(self, size: Size) -> int:
+        """A size in the call that is recorded; a representative one where there is none."""
+        return representative(size) if self._env is None else self._env.hint(size)
+
     @property
     def steps(self) -> int:
         """How many steps the graph has so far."""
@@ -136,26 +140,21 @@ class Recorder:
         *,
         aligned: bool = True,
         writeable: bool = True,
-        sample: Strides | None = None,
+        fix: Callable[[], NoReturn] | None = None,
     ) -> ArrayHandle:
         """An array input. Two arguments that are one array are one input and share its handle.
 
-        Strides may be free symbols, for an array that is contiguous in no order; `sample` are then the byte strides
-        of the array at hand. Where a step depends on them, `pinned` names the input afterwards.
+        Strides may be free symbols, for an array that is contiguous in no order; `fix` is called where a step depends
+        on them, and raises, to begin the recording anew with constant strides and sizes.
         """
         value = self._graph.input(name, type, strides, order, aligned=aligned)
         if self._env is not None:
             self._env.occupied(type.shape, type.dtype.itemsize)
         handle = self._input_handle(value, writeable, strided=strides is not None)
-        handle.storage.env = self._env
+        handle.storage.strided = strides is not None
         handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
-        handle.sample = handle.storage.sample = sample if handle.storage.free else None
+        handle.storage.fix = fix
         return handle
-
-    @property
-    def pinned(self) -> tuple[int, ...]:
-        """The inputs of free strides for which the recording holds with the sample's strides only."""
-        return tuple(k for k, s in enumerate(self._inputs) if s.pinned)
 
     def scalar_input(self, name: str, dtype: DType = dtypes.float64) -> ArrayHandle:
         """A 0-d number known at run time."""
@@ -239,12 +238,7 @@ class Recorder:
         strides = geometry.view_strides(name, dict(canonical), handle.operand, type)
         call = ViewCall(name, canonical)
         sealed = handle.sealed or not keeps_writeable(name, handle.type, type)
-        sample = handle.sample
-        if sample is not None:
-            at_hand = handle.storage.sizes_at_hand
-            known = Operand(at_hand(handle.shape), sample, handle.dtype.itemsize)
-            sample = geometry.view_strides(name, dict(canonical), known, TensorType(type.dtype, at_hand(type.shape)))
-        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, sealed, sample)
+        return ArrayHandle(handle.storage, (*handle.views, call), type, strides, False, sealed)
 
     def pick(self, handle: ArrayHandle, axes: Sequence[int], indices: Sequence[ArrayHandle]) -> ArrayHandle:
         """A view of `handle` at integers known only at run time: `indices`, which are 0-d, one for each of `axes`.
@@ -255,9 +249,8 @@ class Recorder:
         call = ViewCall("gather", canonical_attributes(OPS["gather"], attrs), tuple(self.read(i) for i in indices))
         type = TensorType(handle.dtype, tuple(handle.shape[a] for a in kept))
         strides = tuple(handle.strides[a] for a in kept)
-        sample = None if handle.sample is None else tuple(handle.sample[a] for a in kept)
         chain = (*handle.views, call)
-        view = ArrayHandle(handle.storage, chain, type, strides, False, handle.sealed, sample)
+        view = ArrayHandle(handle.storage, chain, type, strides, False, handle.sealed)
         if (handle.storage, chain) not in self._picked:
             self._picked.add((handle.storage, chain))
             self.read(view)

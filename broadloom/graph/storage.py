@@ -1,8 +1,9 @@
 """The storage model's things: storages, and array handles that see them through chains of view calls.
 
-What goes in: facts of an array - its type, its memory order and where that comes from, the array at hand where strides
-are free. What comes out: answers about it, as NumPy's flags and `reshape` give them; one that depends on free strides
-pins them. What holds: strides are representative byte strides (see `graph.strides`) and never become part of the graph.
+What goes in: facts of an array - its type, its memory order and where that comes from. What comes out: answers about
+it, as NumPy's flags and `reshape` give them; one that depends on strides known at run time alone ends the recording, to
+begin again with constants. What holds: strides are representative byte strides (see `graph.strides`) and never become
+part of the graph.
 `graph.recorder` records programs over handles.
 """
 
@@ -10,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from broadloom.dtypes import DType
 from broadloom.errors import DTypeError, ShapeError
-from broadloom.graph import order as orders
 from broadloom.graph import strides as geometry
 from broadloom.graph.ir import TensorType, ValueId
 from broadloom.graph.order import Layout
 from broadloom.graph.origins import Origin
 from broadloom.graph.strides import Operand, Strides, representatives
 from broadloom.records import dataclass
-from broadloom.symbolic import Expr, ShapeEnv, Size, eq
+from broadloom.symbolic import Size
 
 if TYPE_CHECKING:
     from broadloom.graph.recorder import Recorder
@@ -49,8 +49,8 @@ SCALAR = Layout((), ())
 class Storage:
     """A piece of memory and its current value. `input` is the number of the input it came with, if it did.
 
-    `free`: an input's strides that are known at run time alone. `pinned`: a step depended on them, so the recording
-    holds for the sample's strides only. `writeable`: whether the array that was the input could be written to.
+    `strided`: an input that is contiguous in no order. Its strides are constants, as in `layout`, unless they are
+    `free`, known at run time alone. `writeable`: whether the array that was the input could be written to.
     """
 
     type: TensorType
@@ -58,35 +58,28 @@ class Storage:
     layout: Layout
     origin: Origin  # of the layout
     input: int | None = None
+    strided: bool = False
     free: bool = False
-    pinned: bool = False
+    fix: Callable[[], NoReturn] | None = None  # begins the recording anew, with the strides and sizes as constants
     writeable: bool = True
-    sample: Strides | None = None  # byte strides of the array at hand, where they are free
     version: int = 0
     reads: dict[Chain, ValueId] = field(default_factory=dict)  # of the current version
-    env: ShapeEnv | None = None
     owner: Recorder | None = None  # the recorder whose builder made the values
     captured: Callable[[], str] | None = (
         None  # tells its name, where it belongs to the program around a transformed function
     )
 
-    def sizes_at_hand(self, shape: Sequence[Size]) -> tuple[int, ...]:
-        """Sizes of the arrays that the recording is made with."""
-        return representatives(shape) if self.env is None else tuple(map(self.env.hint, shape))
+    def depends(self, what: str) -> NoReturn:
+        """Free strides leave a question open: the recording begins anew, with constants.
 
-    @property
-    def pinned_layout(self) -> Layout | None:
-        """That of the array at hand, if the recording holds for its strides and sizes only."""
-        if not self.pinned or self.sample is None:
-            return None
-        return orders.virtual_layout(self.sizes_at_hand(self.type.shape), self.sample, self.type.dtype.itemsize)
-
-    def pin(self) -> None:
-        """From now on the recording holds for the strides and sizes at hand only."""
-        self.pinned = True
-        for n in self.type.shape:
-            if self.env is not None and isinstance(n, Expr):
-                self.env.decide(eq(n, self.env.hint(n)), None)
+        Raises `ShapeError` if there is no array at hand to take them from.
+        """
+        if self.fix is not None:
+            self.fix()
+        raise ShapeError(
+            f"{what} depends on the strides of an array of free strides",
+            remedy="pass a contiguous array, or copy it first",
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -103,7 +96,6 @@ class ArrayHandle:
     strides: Strides
     numpy_scalar: bool = False
     sealed: bool = False
-    sample: Strides | None = None  # byte strides of the array at hand, where those of the storage are free
     tensor: bool = False  # in the program it is a tensor of this package, not an array of NumPy
     packed: DType | None = None  # its elements are integers of so many bits, here in the 8-bit dtype that is `wide`
 
@@ -146,30 +138,15 @@ class ArrayHandle:
         whole = self.shape == self.storage.type.shape and self.strides == self.storage.layout.strides
         if not self.storage.free or whole:
             return False  # an input whose strides are free is contiguous in neither order
-        x = self.sampled("the contiguity of a view")
-        return geometry.is_contiguous(x.shape, x.strides, width, fortran=fortran)
+        self.storage.depends("the contiguity of a view")
 
     def reshape_is_view(self, shape: Sequence[Size]) -> bool:
         """Whether NumPy reshapes to `shape` without a copy."""
         if geometry.reshape_strides(self.operand, representatives(shape)) is not None:
             return True
-        if not self.storage.free:
-            return False
-        x = self.sampled("a reshape")
-        return geometry.reshape_strides(x, self.storage.sizes_at_hand(shape)) is not None
-
-    def sampled(self, what: str) -> Operand:
-        """The array at hand, for a question that free strides leave open: pins them, and its sizes.
-
-        Raises `ShapeError` if nothing is known of the array at hand.
-        """
-        if self.sample is None:
-            raise ShapeError(
-                f"{what} depends on the strides of an array of free strides",
-                remedy="pass a contiguous array, or copy it first",
-            )
-        self.storage.pin()
-        return Operand(self.storage.sizes_at_hand(self.shape), self.sample, self.dtype.itemsize)
+        if self.storage.free:
+            self.storage.depends("a reshape")
+        return False
 
     @property
     def operand(self) -> Operand:

@@ -112,6 +112,9 @@ CASES = {
     "step beyond ordinary sizes": (lambda x: np.pad(x[:, ::8].T, (1, 0)), np.ones((3, 30))),
     "by an order": (lambda x: np.pad(x.T.copy("A"), (1, 0)), np.ones((1, 8))),
     "by its kin": (lambda x: np.pad(x.T, ((1, 0), (2, 1)), mode="edge"), np.ones((1, 8))),
+    "no empty array of an empty one": (lambda x: np.pad(x, (1, 0))[..., ::-1].reshape(-1, 1), np.ones((0, 4))),
+    "a view of an argument": (lambda x: x.reshape(x.shape[::-1]) + 1, np.ones((8, 2, 8))[::2, :, ::2]),
+    "a view by strides": (lambda x: x.reshape(x.shape[-1:] + x.shape[:-1]) + 1, np.ones((8, 2, 2)).transpose(2, 0, 1)),
     "an order in Python": (lambda x: np.pad(np.zeros_like(x.T, shape=(4, 4)), 1), np.ones((1, 8))),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -179,46 +179,55 @@ def test_bytes_and_bools_are_not_written_through_each_other(first: dtypes.DType,
         r.write(view, view)
 
 
-def strided_input(r: Recorder, x: np.ndarray, n: Any = None) -> Any:
-    """An input whose strides are free, as capture makes it for an array that is contiguous in no order."""
-    shape = x.shape if n is None else (n, *x.shape[1:])
-    free = tuple(Symbol(f"s{axis}") for axis in range(x.ndim))
+class Again(Exception):
+    """The recording has to begin anew."""
+
+
+def again() -> NoReturn:
+    raise Again
+
+
+def strided_input(r: Recorder, x: np.ndarray, *, free: bool) -> Any:
+    """An input that is contiguous in no order, as capture makes it at first and with constant strides."""
+    steps: Any = [Symbol(f"s{axis}") if free else s // x.itemsize for axis, s in enumerate(x.strides)]
     order = tuple(sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis])))
-    return r.input("x", TensorType(dtypes.from_numpy(x.dtype), shape), free, order, sample=x.strides)
+    return r.input("x", TensorType(dtypes.from_numpy(x.dtype), x.shape), tuple(steps), order, fix=again)
 
 
-def test_free_strides_are_pinned_where_a_view_depends_on_them() -> None:
+def test_a_recording_begins_anew_where_a_view_depends_on_free_strides() -> None:
     x = np.arange(24.0).reshape(4, 6)[:, ::2]  # rows follow each other: NumPy flattens it without a copy
     r = Recorder()
-    h = strided_input(r, x)
-    assert not h.is_c_contiguous and not h.is_f_contiguous and r.pinned == ()
-    assert r.reshape(h, (4, 3, 1)).storage is h.storage and r.pinned == ()
-    assert (r.reshape(h, (12,)).storage is h.storage) == np.shares_memory(x, x.reshape(12))
-    assert r.pinned == (0,)
+    h = strided_input(r, x, free=True)
+    assert not h.is_c_contiguous and not h.is_f_contiguous
+    assert r.reshape(h, (4, 3, 1)).storage is h.storage
+    with pytest.raises(Again):
+        r.reshape(h, (12,))
+
+
+def test_constant_strides_decide_views() -> None:
+    memory = np.arange(48.0)
+    for x in (memory[:24].reshape(4, 6)[:, ::2], memory.reshape(4, 12)[:, ::4], memory[:24].reshape(4, 6)[:, 1:5]):
+        r = Recorder()
+        h = strided_input(r, x, free=False)
+        assert not h.is_c_contiguous and not h.is_f_contiguous
+        for shape in ((12,), (2, 2, 3), (4, 3, 1), (6, 2), (2, x.size // 2), (x.size,)):
+            if np.prod(shape) == x.size:
+                got = r.reshape(h, shape)
+                assert (got.storage is h.storage) == np.shares_memory(x, x.reshape(shape))
+                assert got.strides == x.reshape(shape).strides
 
 
 def test_reversed_arrays_are_not_contiguous() -> None:
     x = np.arange(3.0)[::-1]
     r = Recorder()
-    h = strided_input(r, x)
+    h = strided_input(r, x, free=True)
     assert not h.is_c_contiguous
     assert r.reshape(h, (3, 1)).storage is h.storage
     row = r.view("slice", h, **whole(1))
     assert row.is_c_contiguous
 
 
-def test_free_sizes_are_pinned_with_free_strides() -> None:
-    x = np.arange(24.0).reshape(4, 6)[:, ::2]
-    env = ShapeEnv()
-    n = env.create("n", 4)
-    r = Recorder("f", env)
-    h = strided_input(r, x, n)
-    assert r.reshape(h, (n, 3, 1)).storage is h.storage and env.guards == ()
-    assert r.reshape(h, (3 * n,)).storage is h.storage
-    assert r.pinned == (0,) and [str(g) for g in env.guards] == ["n == 4"]
-
-
-def test_free_strides_without_a_sample_are_refused_where_a_view_depends_on_them() -> None:
+def test_free_strides_without_an_array_are_refused_where_a_view_depends_on_them() -> None:
     r = Recorder()
     h = r.input("x", TensorType(dtypes.float64, (4, 3)), (Symbol("s"), Symbol("t")))
     with pytest.raises(ShapeError, match="depends on the strides"):
