@@ -7,8 +7,9 @@ how it is launched.
 Threads take chunks in order. Each folds its chunk, which brings it into the cache, waits for what the chunks before it
 come to, hands on the sum of both, and goes over the chunk once more to store its results (after D. Merrill and
 M. Garland, Single-pass parallel prefix scan with decoupled look-back, 2016, where a chunk looks back at its neighbour
-alone). A chunk that somebody waits for is being folded, so nobody waits for long. Within a chunk each vector is scanned
-in its register, in as many steps as the number of lanes has bits.
+alone). A chunk that somebody waits for is being folded, so nobody waits for long, unless other processes have the cores:
+then the one that waits gives its own away. Within a chunk each vector is scanned in its register, in as many steps as
+the number of lanes has bits.
 
 What holds: a result depends on its place in the row, not on threads or addresses. Integers wrap around and extrema are
 exact. Sums of float32 are made in float64 and rounded once each, so they are nearer to the exact ones than NumPy's;
@@ -47,6 +48,7 @@ from broadloom.symbolic import floordiv, product, smax, smin
 ROUTINES = frozenset(FOLDS)
 COST = 0.4  # units of an element
 VECTORS = 4  # folded side by side
+SPINS = 1000  # looks at a chunk that is not folded yet before others get the core: some 20 to 50 us
 # The words of the argument block behind the three addresses, and behind them those of each axis before the last.
 _LENGTH, _CHUNKS, _TOTAL, _BYTES, _FROM, _TO, _AXES = range(3, 10)
 _PARAMS = [Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end")]
@@ -175,16 +177,24 @@ class _Scan:
     def _wait(self, b: FunctionBuilder, flags: Val, sums: Val, link: Val) -> Val:
         """What the chunks before this one come to, as soon as the last of them has told."""
         before = b.sub(link, i64(1))
-        look, pause, ready = b.block("look"), b.block("pause"), b.block("ready")
+        look, pause, tired, again, ready = (b.block(n) for n in ("look", "pause", "tired", "again", "ready"))
         flag = b.gep("i64", flags, before)
+        start = b.current
         b.br(look)
         b.at(look)
+        turn = b.phi("i64", (i64(0), start))
         told = b.value("i64", f"load atomic i64, ptr {flag.text} acquire, align 8")
         b.cond_br(b.icmp("ne", told, i64(0)), ready, pause)
         b.at(pause)
         if self.module.triple.startswith(("x86_64", "amd64")):
             self.module.declare("llvm.x86.sse2.pause", "void", ())
             b.emit("call void @llvm.x86.sse2.pause()")
+        b.cond_br(b.icmp("ult", turn.value, i64(SPINS)), again, tired)
+        b.at(tired)  # other processes have the cores: one of them may be what the thread that folds it waits for
+        b.call(self.module.declare("sched_yield", "i32", ()))
+        b.br(again)
+        b.at(again)
+        turn.add(b.add(turn.value, i64(1)), b.current)
         b.br(look)
         b.at(ready)
         return b.load(self.wide, b.gep("i64", sums, before), 8)

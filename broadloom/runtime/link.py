@@ -4,7 +4,7 @@ What goes in: relocatable objects and a table of addresses (functions of CPython
 runtime). What comes out: a `Library` with an address per defined function. What holds: the code lives as long as
 the `Library` is referenced, so whoever keeps an address keeps the library; every undefined name is resolved by us
 before LLVM's linker is asked, because its error names the requester and not what is missing; functions of the C
-library that LLVM introduces on its own (memcpy, fmod, ...) are always there.
+library that kernels need or LLVM introduces on its own (memcpy, fmod, ...) are always there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from broadloom.lazy import llvm
 from broadloom.runtime.target import llvm_lock
 
 # What LLVM's passes and code generators call without being asked: loops recognised as copies, frem, rounding on
-# CPUs without the instruction.
+# CPUs without the instruction. And what kernels call that wait for each other.
 C_LIBRARY = (
     "memcpy", "memmove", "memset", "memcmp", "bcmp",
     "fmod", "fmodf", "floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint", "rintf",
     "nearbyint", "nearbyintf", "roundeven", "roundevenf", "round", "roundf", "fma", "fmaf", "sqrt", "sqrtf",
+    "sched_yield",
 )  # fmt: skip
 
 

@@ -194,3 +194,10 @@ def test_a_sum_that_begins_with_a_negative_zero(dtype, axis):
         for got in (bl.compile(f)(x), bl.vmap(f)(np.stack([x, x]))[1]):
             np.testing.assert_array_equal(got, want)
             assert np.asarray(got).tobytes() == want.tobytes()
+
+
+def test_a_thread_that_waits_in_vain_gives_its_core_away():
+    """Else a chunk is waited for as long as other processes have the core of the thread that folds it."""
+    text = Native(program(accumulate("sum"), numbers(np.float32, 3 * CHUNK))).text
+    waiting = text.split("load atomic i64", 1)[1].split("ret void", 1)[0]
+    assert "call i32 @sched_yield()" in waiting
