@@ -9,6 +9,7 @@ for the dtype. A step that leads to another dtype is led back, which adds a cast
 from __future__ import annotations
 
 import argparse
+import gc
 import tempfile
 import time
 from collections.abc import Iterator
@@ -84,6 +85,7 @@ def first_call(step: str, dtype: str, count: int) -> float:
     exec(compile(text, "<chain>", "exec"), scope)
     with tempfile.TemporaryDirectory() as folder:
         function = bl.compile(scope["chain"], fullgraph=True, options={"cache_dir": folder})
+        gc.collect()  # of what calls before have left
         start = time.process_time()
         function(**given)
         return time.process_time() - start

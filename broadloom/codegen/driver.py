@@ -18,6 +18,7 @@ import numpy as np
 
 from broadloom.codegen import abi, extern, scans, sorting
 from broadloom.codegen.accumulators import Emit
+from broadloom.codegen.arguments import ArgumentBlock
 from broadloom.codegen.emit import emit as emit_op
 from broadloom.codegen.fft import step as fft
 from broadloom.codegen.index import Indexer
@@ -207,7 +208,8 @@ class _Run:
         }
         slots += [len(x.buffers) + len(x.words) + x.slots for x in products.values()]
         slots += [fft.arguments(work) for work in self.transforms.values()]
-        self.args = self.b.alloca("i64", max((1, *slots)), 8)
+        self.block = ArgumentBlock(self.b, max((1, *slots)))
+        self.args = self.block.memory
 
     def build(self) -> None:
         b = self.b
@@ -227,7 +229,7 @@ class _Run:
                 elif number in self.beside:
                     launch = partial(self._launch_template, self.beside[number], step.site)
                     call = partial(externs.emit, step, self.bases, self.buffers)
-                    b.if_then(beside.allowed(b, self.indexer, step), launch, call)
+                    self.block.either(beside.allowed(b, self.indexer, step), launch, call)
                 else:
                     externs.emit(step, self.bases, self.buffers)
                 fallible = step.site >= 0 or "memory" in dict(step.attrs)
@@ -292,8 +294,8 @@ class _Run:
         ready = b.block("ready")
         b.cond_br(b.icmp("eq", base, Val("ptr", "null")), self.out_of_memory, ready)
         b.at(ready)
-        for name, offset in self.plan.offsets.items():
-            self.bases[name] = b.gep("i8", base, self.indexer.value(offset))
+        places = {x: b.gep("i8", base, self.indexer.value(x)) for x in dict.fromkeys(self.plan.offsets.values())}
+        self.bases.update((name, places[offset]) for name, offset in self.plan.offsets.items())
         self.scratch = b.gep("i8", base, self.indexer.value(self.plan.total))
         return slot
 
@@ -319,7 +321,7 @@ class _Run:
             return
         saved = self.b.fsub(self._cost(other[0]), self._cost(kernel))
         worth = self.b.fcmp("oge", saved, const_float("double", ENOUGH * tables_cost(kernel)))
-        self.b.if_then(worth, lambda: self._launch(kernel, signature), lambda: self._launch(*other))
+        self.block.either(worth, lambda: self._launch(kernel, signature), lambda: self._launch(*other))
 
     def _cost(self, kernel: Kernel) -> Val:
         """Cost units of all points, a double."""
@@ -333,8 +335,7 @@ class _Run:
         values = [self.bases[n] for n in signature.buffers]
         values += [self.indexer.value(s) for s in signature.symbols]
         values += [i64(s) for s in signature.sites]
-        for k, value in enumerate(values):
-            b.store(value, b.gep("i64", self.args, i64(k)))
+        self.block.fill(values)
         loops, block = ranged_loops(kernel)
         points = product(loop.extent for loop in loops)
         count = self._count(points)
@@ -406,10 +407,8 @@ class _Run:
 
     def _launch_template(self, launch: sorting.Launch, site: int) -> None:
         """As `_launch`, for a kernel that is no loop nest."""
-        b = self.b
         values = [*(self.bases[n] for n in launch.buffers), *map(self.indexer.value, launch.words), i64(site)]
-        for k, value in enumerate(values):
-            b.store(value, b.gep("i64", self.args, i64(k)))
+        self.block.fill(values)
         each = self._length_cost(launch.length, launch.cost)
         self._run_points(launch.function, launch.points, self._count(launch.points), each, CHUNK_COST)
 
@@ -423,8 +422,7 @@ class _Run:
     def _multiply(self, launch: matmul.Launch) -> None:
         b = self.b
         values = [*(self.bases[n] for n in launch.buffers), *map(self.indexer.value, launch.words)]
-        for k, value in enumerate(values):
-            b.store(value, b.gep("i64", self.args, i64(k)))
+        self.block.fill(values, written=launch.slots)
         b.call(launch.function, self.ctx, self.args)
 
     # -- Fourier transforms --
@@ -438,7 +436,7 @@ class _Run:
             return
         assert work.lane is not None
         rows = self.indexer.value(work.axes[work.lane].size)
-        self.b.if_then(self.b.icmp("sge", rows, i64(work.lanes)), *runs)
+        self.block.either(self.b.icmp("sge", rows, i64(work.lanes)), *runs)
 
     def _launch_transform(self, work: fft.Work, rows: int, name: str) -> None:
         """Shares the groups of rows out among chunks; one chunk where the work pays for one thread only."""
@@ -454,8 +452,7 @@ class _Run:
         share = b.udiv(b.add(groups, b.sub(wanted, i64(1))), wanted)
         ends = (self.bases[work.step.operands[0].buffer], self.bases[work.step.results[0].buffer])
         values = [*ends, self.scratch, groups, share, *(self.indexer.value(s) for s in kernel.symbols)]
-        for k, value in enumerate(values):
-            b.store(value, b.gep("i64", self.args, i64(k)))
+        self.block.fill(values)
 
         def serial() -> None:
             b.call(kernel.function, self.ctx, self.args, i64(0), i64(1))

@@ -65,7 +65,7 @@ def choose(
         for name in effects_of(step).loaded:
             readers.setdefault(name, set()).add(number)
     return tuple(
-        _choose(step, buffers, last, {b for b, by in readers.items() if by - {number}})
+        _choose(step, buffers, last, {b for b in effects_of(step).stored if readers.get(b, set()) - {number}})
         if isinstance(step, Kernel)
         else None
         for number, step in enumerate(steps)

@@ -80,9 +80,10 @@ class State(platform.LockOwner):
         number = len(self.journal.compiles)
         self.tools.sink.emit(trace.CompileStart(self.journal.name, number, self.dynamic, _location(self.function)))
         try:
-            with watch.stage("capture"):
-                captured = capture(self.function, args, kwargs, self.policy)
-            spec = self._built(captured, watch, number)
+            with platform.collector_paused():
+                with watch.stage("capture"):
+                    captured = capture(self.function, args, kwargs, self.policy)
+                spec = self._built(captured, watch, number)
         except CaptureBreak as stopped:
             self._refuse(stopped, kinds)
             return None

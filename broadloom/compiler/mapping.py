@@ -25,6 +25,7 @@ from broadloom.capture.sources import Frame
 from broadloom.compiler.refusals import Refusals, kinds_of
 from broadloom.errors import OptionsError, TransformError
 from broadloom.graph.interpret import interpret
+from broadloom.platform import collector_paused
 from broadloom.tensor.dispatch import Traced
 from broadloom.tensor.stack import active
 from broadloom.transforms.batching import Randomness
@@ -147,7 +148,8 @@ class Captures:
         if self.refusals.reason(frame, what) is not None:
             return None
         try:
-            found = capture(self.function, args, kwargs)
+            with collector_paused():
+                found = capture(self.function, args, kwargs)
         except CaptureBreak as stopped:
             if isinstance(stopped.__cause__, TransformError):
                 raise stopped.__cause__ from None

@@ -10,6 +10,7 @@ slot's size is proven to suffice, for which the few slots that were made last ar
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 
 from broadloom.fusion.handlers import effects_of
@@ -86,20 +87,22 @@ def _aligned(size: Size) -> Size:
 
 
 def _place_static(buffers: list[Buffer], spans: Mapping[str, tuple[int, int]], offsets: dict[str, Size]) -> int:
-    placed: list[tuple[int, int, tuple[int, int]]] = []  # start, end, span
+    """Offsets for buffers in the order of their first use; the bytes that they take together."""
+    live: list[tuple[int, int, int]] = []  # start, end and last use of those that are still used, in memory order
+    total = 0
     for buffer in buffers:
         size, (begin, end) = _aligned(_bytes(buffer)), spans[buffer.name]
         assert isinstance(size, int)
+        live = [p for p in live if p[2] >= begin]
         at = 0
-        for start, stop, (other_begin, other_end) in sorted(placed):
-            if other_end < begin or end < other_begin:
-                continue
+        for start, stop, _ in live:
             if at + size <= start:
                 break
             at = max(at, stop)
         offsets[buffer.name] = at
-        placed.append((at, at + size, (begin, end)))
-    return max((stop for _, stop, _ in placed), default=0)
+        bisect.insort(live, (at, at + size, end))
+        total = max(total, at + size)
+    return total
 
 
 def _place_symbolic(

@@ -12,7 +12,8 @@ steps that do not store what it loads. Each decision is kept with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.fusion.decide import Fuse
@@ -37,30 +38,54 @@ class Through:
     outcome: Fuse | NoFuse
 
 
+class Uses:
+    """The steps that store and that touch each buffer, by number, in order; so are looked up what would otherwise be
+    looked for in all steps, for each of them."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.storing: dict[str, list[int]] = {}
+        self.touching: dict[str, list[int]] = {}
+        for number, step in enumerate(steps):
+            self.add(number, step)
+
+    def add(self, number: int, step: Kernel | Extern) -> None:
+        effects = effects_of(step)
+        for users, names in ((self.storing, effects.stored), (self.touching, effects.touched)):
+            for name in names:
+                bisect.insort(users.setdefault(name, []), number)
+
+    def remove(self, number: int, step: Kernel | Extern) -> None:
+        effects = effects_of(step)
+        for users, names in ((self.storing, effects.stored), (self.touching, effects.touched)):
+            for name in names:
+                users[name].remove(number)
+
+
 def through_windows(
     steps: Steps, buffers: Mapping[str, Buffer], tables: list[TableDecision] | None
 ) -> tuple[list[Kernel | Extern], dict[str, Buffer], list[Through]]:
     """The steps with chains fused, the buffers, and what was decided. What is decided on tables of the fused kernels
     goes to `tables`; without it there are none."""
     found, known, decisions = list(steps), dict(buffers), list[Through]()
-    position = len(found) - 1
-    while position > 0:
+    uses, gone = Uses(found), set[int]()
+    for position in range(len(found) - 1, 0, -1):
         last = found[position]
-        if isinstance(last, Kernel) and is_pointwise(last):
-            taken, fused, local = _fused(found, position, known, decisions, tables)
+        if position not in gone and isinstance(last, Kernel) and is_pointwise(last):
+            taken, fused, local = _fused(found, position, uses, known, decisions, tables)
             if fused is not None:
                 known.update(local)
+                for k in (*taken, position):
+                    uses.remove(k, found[k])
                 found[position] = fused
-                for k in taken:
-                    del found[k]
-                position -= len(taken)
-        position -= 1
-    return found, known, decisions
+                uses.add(position, fused)
+                gone.update(taken)
+    return [s for k, s in enumerate(found) if k not in gone], known, decisions
 
 
 def _fused(
     steps: Steps,
     position: int,
+    uses: Uses,
     buffers: Mapping[str, Buffer],
     decisions: list[Through],
     tables: list[TableDecision] | None,
@@ -71,20 +96,26 @@ def _fused(
     last = in_memory_order(given)
     chain, taken = Chain(last), list[int]()
     weighed: list[Through] = []
-    for k in range(position - 1, -1, -1):
+    read = set(effects_of(last).loaded)
+    waiting = _producers(read, position, uses, buffers)
+    while waiting:
+        k = max(waiting)
+        waiting.remove(k)
         producer = steps[k]
         if not isinstance(producer, Kernel):
             continue
-        buffer = _made(producer, last, chain, buffers)
-        if buffer is None:
+        buffer = buffers[min(effects_of(producer).stored & read)]
+        if buffer.kind != "workspace":
             continue
-        fixed = _movable(steps, k, position, taken, buffer.name)
+        fixed = _movable(producer, k, position, taken, buffer.name, uses)
         outcome = fixed or member(chain, in_memory_order(producer), buffer)
         if isinstance(outcome, NoFuse):
             weighed.append(Through(producer, last, outcome))
         else:
             chain.members.append(outcome)
             taken.append(k)
+            read |= effects_of(producer).loaded
+            waiting |= _producers(effects_of(producer).loaded, k, uses, buffers)
             rows = "piece by piece" if outcome.row is None else f"row by row, {outcome.slots} at a time"
             weighed.append(Through(producer, last, Fuse(f"{buffer.name} is made {rows}")))
     if not taken:
@@ -100,6 +131,12 @@ def _fused(
     return (taken, *chain_kernel(chain, width))
 
 
+def _producers(read: Iterable[str], before: int, uses: Uses, buffers: Mapping[str, Buffer]) -> set[int]:
+    """The numbers of the steps before number `before` that store one of these buffers in the workspace."""
+    names = (b for b in read if buffers[b].kind == "workspace")
+    return {k for b in names for k in uses.storing.get(b, ()) if k < before}
+
+
 def _tabulate(chain: Chain, buffers: Mapping[str, Buffer], decisions: list[TableDecision]) -> None:
     """Puts functions of one byte into tables, in all kernels of a chain."""
     for m in chain.members:
@@ -109,20 +146,10 @@ def _tabulate(chain: Chain, buffers: Mapping[str, Buffer], decisions: list[Table
     decisions += made
 
 
-def _made(producer: Kernel, last: Kernel, chain: Chain, buffers: Mapping[str, Buffer]) -> Buffer | None:
-    """The one workspace buffer that a producer makes for kernels of the chain."""
-    read = {b for k in (last, *(m.kernel for m in chain.members)) for b in effects_of(k).loaded}
-    made = sorted(effects_of(producer).stored & read)
-    if not made:
-        return None
-    name = made[0]
-    return buffers[name] if buffers[name].kind == "workspace" else None
-
-
-def _movable(steps: Steps, producer: int, position: int, taken: Sequence[int], buffer: str) -> NoFuse | None:
-    """Why a producer cannot be computed where its readers are."""
-    kernel = steps[producer]
-    assert isinstance(kernel, Kernel)
+def _movable(
+    kernel: Kernel, producer: int, position: int, taken: Sequence[int], buffer: str, uses: Uses
+) -> NoFuse | None:
+    """Why a producer, step number `producer`, cannot be computed where its readers are."""
     if not is_pointwise(kernel) or kernel.local or not kernel.outer:
         return NoFuse(f"{buffer} is not made element by element")
     body = kernel.stages[0].body
@@ -131,12 +158,12 @@ def _movable(steps: Steps, producer: int, position: int, taken: Sequence[int], b
         return NoFuse(f"{buffer} is not all that is made")
     if facts.raises:
         return NoFuse("a check is made once for each element")
-    chain = {*taken, position}
-    for number, step in enumerate(steps):
-        effects = effects_of(step)
-        if number not in chain and number != producer and buffer in effects.touched:
-            return NoFuse(f"{buffer} is read by other kernels, or made by several")
-        overwrites = producer < number <= position and number not in taken and effects.stored & facts.loaded
-        if overwrites:
-            return NoFuse(f"what {buffer} is made from is overwritten before it is read")
+    chain = {*taken, position, producer}
+    others = (k for k in uses.touching[buffer] if k not in chain)
+    between = (k for b in facts.loaded for k in uses.storing.get(b, ()) if producer < k <= position and k not in taken)
+    elsewhere, overwriting = min(others, default=None), min(between, default=None)
+    if elsewhere is not None and (overwriting is None or elsewhere <= overwriting):
+        return NoFuse(f"{buffer} is read by other kernels, or made by several")
+    if overwriting is not None:
+        return NoFuse(f"what {buffer} is made from is overwritten before it is read")
     return None
