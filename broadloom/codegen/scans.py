@@ -5,11 +5,11 @@ workspace of int64, zeros at first, through which chunks hand on what they begin
 how it is launched.
 
 Threads take chunks in order. Each folds its chunk, which brings it into the cache, waits for what the chunks before it
-come to, hands on the sum of both, and goes over the chunk once more to store its results (after D. Merrill and
-M. Garland, Single-pass parallel prefix scan with decoupled look-back, 2016, where a chunk looks back at its neighbour
-alone). A chunk that somebody waits for is being folded, so nobody waits for long, unless other processes have the cores:
-then the one that waits gives its own away. Within a chunk each vector is scanned in its register, in as many steps as
-the number of lanes has bits.
+come to, hands on the sum of both, and goes over the chunk once more to store its results (after D. Merrill and M.
+Garland, Single-pass parallel prefix scan with decoupled look-back, 2016, where a chunk looks back at its neighbour
+alone). A chunk that somebody waits for is being folded, so nobody waits for long, unless other processes have the
+cores: then the one that waits gives its own away. Within a chunk each vector is scanned in its register, in as many
+steps as the number of lanes has bits.
 
 What holds: a result depends on its place in the row, not on threads or addresses. Integers wrap around and extrema are
 exact. Sums of float32 are made in float64 and rounded once each, so they are nearer to the exact ones than NumPy's;

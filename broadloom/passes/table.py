@@ -10,6 +10,7 @@ from broadloom.passes.dead_code import DeadCode
 from broadloom.passes.decompose import Decompose
 from broadloom.passes.fold_constants import FoldConstants
 from broadloom.passes.remove_no_ops import RemoveNoOps
+from broadloom.passes.small_reductions import SmallReductions
 
 PASSES: dict[str, type[Pass]] = {
     p.name: p
@@ -21,12 +22,13 @@ PASSES: dict[str, type[Pass]] = {
         Decompose,
         FoldConstants,
         RemoveNoOps,
+        SmallReductions,
     )
 }
 
 # Views that writes leave behind go first; what decomposition makes is cleaned up by the second round.
 DEFAULT = (
-    "dead-code,remove-no-ops,fold-constants,decompose,remove-no-ops,fold-constants,cheaper-arithmetic,"
+    "dead-code,remove-no-ops,fold-constants,decompose,remove-no-ops,fold-constants,small-reductions,cheaper-arithmetic,"
     "common-subexpressions,dead-code"
 )
 
