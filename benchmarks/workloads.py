@@ -222,6 +222,13 @@ def dense_gelu(xp: Any) -> Function:
     return dense_gelu
 
 
+def scaled_dense(xp: Any) -> Function:
+    def scaled_dense(x, mean, scale, weight):
+        return (x - mean) * scale @ weight
+
+    return scaled_dense
+
+
 def fft(xp: Any) -> Function:
     def fft(x):
         return xp.fft.fft(x)
@@ -331,6 +338,10 @@ def matrix_vector(scale: float) -> Arrays:
 def dense(scale: float) -> Arrays:
     n = _size(1024, scale)
     return _normal(n, n), _normal(n, n) / np.float32(n**0.5), _normal(n)
+
+
+def scaled(scale: float) -> Arrays:
+    return _normal(_size(100_000, scale), 64), _normal(64), np.abs(_normal(64)), _normal(64, 64)
 
 
 def _weights(width: int, *layers: int) -> Arrays:
@@ -457,6 +468,9 @@ WORKLOADS: tuple[Workload, ...] = (
     ),
     Workload("matrix-vector", "8192x8192 times a vector", product, matrix_vector, line="matrix-vector", bound="memory"),
     Workload("dense-gelu", "gelu of x @ w + b, 1024", dense_gelu, dense, line="dense gelu", flops=2.0 * 1024**3),
+    Workload(
+        "scaled-dense", "(x - mean) * scale @ w, 1e5x64 times 64x64", scaled_dense, scaled, flops=2.0 * 1e5 * 64**2
+    ),
     *(
         Workload(
             f"image-{name}",

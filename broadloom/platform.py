@@ -105,6 +105,9 @@ class Caches:
     last: int = 8 << 20
 
 
+USUAL_CACHES = Caches()
+
+
 @cache
 def caches() -> Caches:
     """The data caches of this machine, usual sizes where the system does not tell."""
@@ -125,7 +128,7 @@ def caches_in(folder: Path) -> Caches:
                 sizes[int(level)] = int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1:]]
         except (OSError, ValueError, KeyError):
             continue
-    usual = Caches()
+    usual = USUAL_CACHES
     second = sizes.get(2, usual.second)
     last = sizes[max(sizes)] if sizes and max(sizes) > 2 else max(second, usual.last)
     return Caches(sizes.get(1, usual.first), second, last)

@@ -33,6 +33,7 @@ from broadloom.graph.order import value_orders
 from broadloom.graph.text import format_graph
 from broadloom.options import Options
 from broadloom.passes.table import contracting
+from broadloom.platform import USUAL_CACHES, Caches
 from broadloom.records import dataclass
 from broadloom.runtime import symbols
 from broadloom.runtime.cache import ObjectCache, cache_key
@@ -158,7 +159,13 @@ def _generate(
         dump.arrays(constants)
     with watch.stage("fusion"):
         options = tools.options
-        scheduled = fuse(optimised, fusion=options.fusion, deterministic=options.deterministic, family=target.family)
+        scheduled = fuse(
+            optimised,
+            fusion=options.fusion,
+            deterministic=options.deterministic,
+            family=target.family,
+            caches=target.caches,
+        )
         verify_program(scheduled.program)
     if dump:
         dump.write("program", "loops", print_program(scheduled.program))
@@ -174,10 +181,12 @@ def _generate(
     return code, facts_of(scheduled, locations_of(graph), prepared.stores)
 
 
-def fuse(graph: Graph, *, fusion: bool = True, deterministic: bool = False, family: str = "") -> Scheduled:
-    """The loop program of a decomposed graph, for a family of machines."""
+def fuse(
+    graph: Graph, *, fusion: bool = True, deterministic: bool = False, family: str = "", caches: Caches = USUAL_CACHES
+) -> Scheduled:
+    """The loop program of a decomposed graph, for a family of machines with these caches."""
     lowered = lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic, family=family)
-    return schedule(lowered, fusion=fusion)
+    return schedule(lowered, fusion=fusion, caches=caches)
 
 
 def _tell(sink: trace.Sink, scheduled: Scheduled) -> None:

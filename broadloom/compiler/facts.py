@@ -113,15 +113,7 @@ def facts_of(scheduled: Scheduled, locations: Locations, stores: Sequence[Stream
 
 def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRecord:
     if isinstance(step, Extern):
-        taken, made = (tuple(r.buffer for r in group) for group in (step.operands, step.results))
-        loops = _sizes(step.results[0].layout.shape)
-        if step.epilogue is None:
-            return KernelRecord(0, step.name, step.routine, (), loops, taken, made, reason=step.reason)
-        behind, gone = _kernel_record(step.epilogue, None), unstored(step)
-        taken = tuple(dict.fromkeys((*taken, *(b for b in behind.loads if b not in made))))
-        made = tuple(dict.fromkeys((*(b for b in made if b not in gone), *behind.stores)))
-        ops = (step.routine, *behind.ops)
-        return KernelRecord(0, step.name, step.routine, ops, loops, taken, made, behind.counts, reason=step.reason)
+        return _call_record(step)
     found = [a for body in bodies_of(step) for a in accesses(body)]
     loads = dict.fromkeys(a.buffer for a in found if a.mode == "load")
     stores = dict.fromkeys(a.buffer for a in found if a.mode != "load")
@@ -130,6 +122,25 @@ def _kernel_record(step: Kernel | Extern, how: Stream | Keep | None) -> KernelRe
     tables = tuple((t.entries, _counts([t.body])) for t in step.tables)
     reason = how.reason if isinstance(how, Stream) or (how is not None and how.shown) else ""
     return KernelRecord(0, step.name, "kernel", ops, _loops(step), tuple(loads), tuple(stores), counts, tables, reason)
+
+
+def _call_record(step: Extern) -> KernelRecord:
+    """The record of a library call or of a product, with the code that is fused with it."""
+    taken, made = (dict.fromkeys(r.buffer for r in group) for group in (step.operands, step.results))
+    loops, gone = _sizes(step.results[0].layout.shape), unstored(step)
+    before = [_kernel_record(kernel, None) for kernel in step.prologues]
+    behind = [] if step.epilogue is None else [_kernel_record(step.epilogue, None)]
+    loads = [*taken, *(b for k in before for b in k.loads), *(b for k in behind for b in k.loads if b not in made)]
+    stores = [*made, *(b for k in behind for b in k.stores)]
+    taken, made = (dict.fromkeys(b for b in group if b not in gone) for group in (loads, stores))
+    ops: tuple[str, ...] = ()
+    counts = Counter[str]()
+    if before or behind:
+        ops = (*(o for k in before for o in k.ops), step.routine, *(o for k in behind for o in k.ops))
+    for kernel in (*before, *behind):
+        counts.update(dict(kernel.counts))
+    found = tuple(sorted(counts.items()))
+    return KernelRecord(0, step.name, step.routine, ops, loops, tuple(taken), tuple(made), found, reason=step.reason)
 
 
 def _counts(bodies: Sequence[Body]) -> tuple[tuple[str, int], ...]:

@@ -227,8 +227,12 @@ def _renamed(step: Kernel | Extern, names: Mapping[str, str]) -> Kernel | Extern
             tuple(replace(r, buffer=names.get(r.buffer, r.buffer)) for r in group)
             for group in (step.operands, step.results)
         ]
-        return replace(step, operands=regions[0], results=regions[1])
+        prologues = tuple(_renamed_kernel(p, names) for p in step.prologues)
+        return replace(step, operands=regions[0], results=regions[1], prologues=prologues)
+    return _renamed_kernel(step, names)
 
+
+def _renamed_kernel(step: Kernel, names: Mapping[str, str]) -> Kernel:
     def renamed(body: Body) -> Body:
         if names.keys().isdisjoint(facts_of(body).loaded | facts_of(body).stored):
             return body

@@ -16,6 +16,7 @@ from broadloom.fusion.decide import Fuse
 from broadloom.fusion.handlers import accesses, effects_of, facts_of, instructions_of
 from broadloom.fusion.ir import Extern, Kernel, Layout, Load, Loop
 from broadloom.fusion.merge import NoFuse, is_pointwise
+from broadloom.fusion.products import is_turned
 from broadloom.fusion.vectors import is_plain
 from broadloom.symbolic import Size, Symbol, coefficient
 
@@ -73,23 +74,25 @@ def fitting(product: Extern, kernel: Kernel) -> Kernel | NoFuse:
     if len(found) != 1 or others - found:
         return NoFuse("the product is read at another point than it is made")
     (index,) = found
-    loops = _in_order(result.layout, index, kernel.outer)
-    if loops is None:
+    axes = loops_of_axes(result.layout, index, kernel.outer)
+    if axes is None:
         return NoFuse("the consumer does not run over the elements of the product")
+    loops = tuple(loop for loop in axes if loop is not None)
     column = _column(result.layout, loops)
     if column is None or not all(is_plain(i, column) for i in body.instructions):
         return NoFuse("the consumer is no code for vectors of columns")
-    read = {r.buffer for r in product.operands}
-    if read & facts_of(body).stored:
+    if effects_of(product).read & facts_of(body).stored:
         return NoFuse("the consumer stores what the product reads")
     return replace(kernel, outer=loops)
 
 
-def _in_order(layout: Layout, index: Size, outer: Sequence[Loop]) -> tuple[Loop, ...] | None:
-    """One loop for each axis of more than one element, by the strides in the index; None where they do not fit."""
-    rest, left, found = index, list(outer), list[Loop]()
+def loops_of_axes(layout: Layout, index: Size, outer: Sequence[Loop]) -> tuple[Loop | None, ...] | None:
+    """For each axis of an operand the loop that runs along it, by the strides in the index, None where all elements are
+    one; or None where the loops and the index are not just those of the layout."""
+    rest, left, found = index, list(outer), list[Loop | None]()
     for size, step in zip(layout.shape, layout.strides, strict=True):
-        if size == 1:
+        if size == 1 or step == 0:
+            found.append(None)
             continue
         for loop in left:
             split = coefficient(rest, loop.variable)
@@ -108,5 +111,4 @@ def _column(layout: Layout, loops: Sequence[Loop]) -> Symbol | None:
     given = iter(loops)
     variables = [next(given).variable if size != 1 else None for size in layout.shape]
     last = len(variables) - 1
-    turned = layout.strides[-1] != 1 or (layout.shape[-1] == 1 and layout.strides[-2] == 1)
-    return variables[last - 1 if turned else last]
+    return variables[last - 1 if is_turned(layout) else last]

@@ -365,6 +365,8 @@ def evaluate(
         if isinstance(step, Kernel):
             _KernelRun(step, memory, symbols).run()
         else:
+            for prologue in step.prologues:
+                _KernelRun(prologue, memory, symbols).run()
             views = [memory[r.buffer].view(r, dtypes[r.buffer], symbols) for r in (*step.operands, *step.results)]
             bad = call(step, views)
             if bad is not None:

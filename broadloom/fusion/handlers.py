@@ -333,7 +333,7 @@ class Effects:
 
 
 def effects_of(step: Kernel | Extern) -> Effects:
-    """The effects of a step, its epilogue's among them."""
+    """The effects of a step, those of the code before and behind a product among them."""
     if isinstance(step, Kernel):
         known = step.facts
         if not isinstance(known, Effects):
@@ -343,10 +343,10 @@ def effects_of(step: Kernel | Extern) -> Effects:
     read = frozenset(r.buffer for r in step.operands)
     stored = frozenset(r.buffer for r in step.results)
     own = Effects(stored | read, stored, read, step.site >= 0)
-    if step.epilogue is None:
-        return own
-    behind = effects_of(step.epilogue)
-    return Effects(own.loaded | behind.loaded, own.stored | behind.stored, own.read | behind.read, own.raises)
+    for fused in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
+        more = effects_of(fused)
+        own = Effects(own.loaded | more.loaded, own.stored | more.stored, own.read | more.read, own.raises)
+    return own
 
 
 def _kernel_effects(kernel: Kernel) -> Effects:

@@ -308,6 +308,7 @@ class Extern:
     site: int = -1
     reason: str = field(default="", compare=False)  # why this routine, for the report
     epilogue: Kernel | None = None  # of "matmul": pointwise code over the result's axes, which loads the product
+    prologues: tuple[Kernel, ...] = ()  # of "matmul": pointwise code that stores an operand, which has no memory then
 
 
 NOT_FINITE = -1000  # in the place of LAPACK's `info`: an operand holds infinity or nan

@@ -52,10 +52,12 @@ def buffers_of(step: Kernel | Extern) -> frozenset[str]:
 
 
 def unstored(step: Extern) -> frozenset[str]:
-    """The buffer that stands for the product in a step whose epilogue alone takes it: it has no memory."""
+    """The buffers without memory: those that stand for operands which prologues make, and that which stands for the
+    product where the epilogue alone takes it."""
+    gone = frozenset[str]().union(*(effects_of(p).stored for p in step.prologues))
     if step.epilogue is None or dict(step.attrs).get("kept"):
-        return frozenset()
-    return frozenset(r.buffer for r in step.results) - effects_of(step.epilogue).stored
+        return gone
+    return gone | (frozenset(r.buffer for r in step.results) - effects_of(step.epilogue).stored)
 
 
 def plan_memory(program: Program) -> MemoryPlan:

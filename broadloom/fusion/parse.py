@@ -230,11 +230,21 @@ class _Parser:
         given = tuple(self.region(line, r) for r in operands.split("; "))
         made = tuple(self.region(line, r) for r in results.split("; "))
         number = -1 if site is None else int(site)
-        epilogue = None
-        if self.take("epilogue"):
-            (head,) = self.take("kernel")
-            epilogue = self.kernel(head)
-        return Extern(_name(name), routine, given, made, self.attributes(line, attrs), number, epilogue=epilogue)
+        prologues: list[Kernel] = []
+        while (kernel := self.fused("prologue")) is not None:
+            prologues.append(kernel)
+        epilogue = self.fused("epilogue")
+        given_attrs = self.attributes(line, attrs)
+        return Extern(
+            _name(name), routine, given, made, given_attrs, number, epilogue=epilogue, prologues=tuple(prologues)
+        )
+
+    def fused(self, what: str) -> Kernel | None:
+        """The kernel that follows a line `what`, if there is one."""
+        if not self.take(what):
+            return None
+        (head,) = self.take("kernel")
+        return self.kernel(head)
 
     def region(self, line: _Line, text: str) -> Region:
         found = _REGION.match(text)

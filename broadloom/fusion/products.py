@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
+from broadloom.fusion.ir import Layout
 from broadloom.passes.small_matrices import Choice
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
 SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which the loops are as fast
+FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
+TASK_COLUMNS = 256  # about as many columns are computed with one packed block of the left operand
+CACHED_RIGHT = 4  # of the second cache, what a right operand takes that is read as it lies
+SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond
 SMALL_MATRIX = 64 * 64  # elements of a matrix below which its product with a vector is left to the loops
 
 # Where BLAS is faster than the template, by dtype and class ("matrices", "row": a matrix and a vector), with the family
@@ -97,3 +102,8 @@ def choose(
         why = ", and BLAS is not deterministic" if deterministic and dtype.kind == "c" else ""
         return Loops(f"{dtype} has no tiles{why}")
     return Template(f"{work if isinstance(work, int) else 'any number of'} multiplications of {dtype}")
+
+
+def is_turned(layout: Layout) -> bool:
+    """Whether the template computes a product as its transpose, so that columns of the result lie side by side."""
+    return layout.strides[-1] != 1 or (layout.shape[-1] == 1 and layout.strides[-2] == 1)

@@ -19,9 +19,11 @@ from broadloom.fusion.ir import Accumulated, Buffer, Extern, Kernel, Program, Re
 from broadloom.fusion.loops import finalise
 from broadloom.fusion.lower import Lowered
 from broadloom.fusion.merge import NoFuse, merge
+from broadloom.fusion.prologue import fuse_prologues
 from broadloom.fusion.shifts import fold_shifted
 from broadloom.fusion.tables import TableDecision, tabulate
 from broadloom.fusion.windows import through_windows
+from broadloom.platform import USUAL_CACHES, Caches
 from broadloom.records import dataclass
 
 LOOK_BACK = 24  # groups looked at for each operation: bounds the time for long programs
@@ -49,9 +51,9 @@ class Scheduled:
     tables: tuple[TableDecision, ...] = ()
 
 
-def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> Scheduled:
+def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True, caches: Caches = USUAL_CACHES) -> Scheduled:
     """Group the operations. With `fusion=False` each operation stays a kernel of its own, with `tables=False` each
-    point computes what it needs."""
+    point computes what it needs. `caches` are those of the machine."""
     decisions: list[Decision] = []
     if fusion:
         operations, folded, shifted = fold_shifted(lowered.operations, lowered.buffers)
@@ -72,6 +74,8 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True) -> S
         outputs = frozenset(b.name for b in lowered.buffers if b.kind in ("input", "output"))
         kept, known, windowed = through_windows(kept, known, weighed if tables else None)
         decisions += [Decision(_label(w.first), _label(w.second), w.outcome) for w in windowed]
+        kept, ahead = fuse_prologues(kept, known, caches, _depends)
+        decisions += [Decision(_name(a), _name(b), outcome) for a, b, outcome in ahead]
     steps: Sequence[Kernel | Extern] = share_buffers(kept, known)
     if fusion:
         steps, taken = fuse_epilogues(steps, outputs, _depends)

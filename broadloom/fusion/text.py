@@ -67,6 +67,8 @@ def print_program(program: Program) -> str:
             lines += print_kernel(step)
         else:
             lines.append(_extern(step))
+            for prologue in step.prologues:
+                lines += ["  prologue", *(f"    {line}" for line in print_kernel(prologue))]
             if step.epilogue is not None:
                 lines += ["  epilogue", *(f"    {line}" for line in print_kernel(step.epilogue))]
     return "\n".join(lines) + "\n"

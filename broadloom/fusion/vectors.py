@@ -12,6 +12,7 @@ from broadloom.fusion.ir import Accumulated, Compute, Instruction, Literalv, Loa
 from broadloom.records import dataclass
 from broadloom.symbolic import Add, Size, Symbol, coefficient
 
+NO_COLUMN = Symbol("no_column", 0, 0)  # in the place of a column where there is but one
 NEAR = 4  # elements from one to the next up to which they are read together with what lies between
 
 

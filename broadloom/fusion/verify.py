@@ -15,7 +15,7 @@ from dataclasses import field
 
 from broadloom.dtypes import DType, bool_, int64
 from broadloom.errors import DTypeError, VerifyError
-from broadloom.fusion.handlers import facts_of
+from broadloom.fusion.handlers import effects_of, facts_of
 from broadloom.fusion.ir import (
     Accumulated,
     Accumulator,
@@ -41,6 +41,7 @@ from broadloom.fusion.ir import (
     Table,
 )
 from broadloom.fusion.merge import is_pointwise
+from broadloom.fusion.prologue import axes_of
 from broadloom.ops.table import OPS
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
@@ -99,10 +100,14 @@ def _verify_extern(step: Extern, buffers: Mapping[str, Buffer], sites: int, symb
             _verify_size(size, symbols, step.name)
     if any(buffers[r.buffer].kind == "constant" for r in step.results):
         raise VerifyError("constant is stored to", got=step.name)
-    if step.epilogue is not None:
-        if not is_pointwise(step.epilogue):
-            raise VerifyError("epilogue is not pointwise", got=step.name)
-        _KernelVerifier(step.epilogue, buffers, sites, dict(symbols)).run()
+    for kernel in step.prologues:
+        made = [r for r in step.operands if {r.buffer} == effects_of(kernel).stored]
+        if len(made) != 1 or axes_of(kernel, made[0]) is None:
+            raise VerifyError("prologue does not make an operand", got=step.name)
+    for kernel in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
+        if not is_pointwise(kernel):
+            raise VerifyError("code that is fused with a product is not pointwise", got=step.name)
+        _KernelVerifier(kernel, buffers, sites, dict(symbols)).run()
     if step.site >= sites:
         raise VerifyError("no such site", got=f"{step.site} in {step.name}")
 

@@ -49,6 +49,25 @@ def test_machines_with_other_vectors(features, dtype, dynamic, rng, monkeypatch)
         np.testing.assert_array_equal(Native(p)(x, y)[0], layer(x, y))
 
 
+def computed_operands(x, y):
+    return np.maximum(x, 0) @ (y * 2)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("features", sorted(FEATURES))
+def test_operands_are_computed_in_other_vectors(features, dtype, dynamic, rng, monkeypatch):
+    target = replace(host(), features=FEATURES[features])
+    monkeypatch.setattr(programs, "host", lambda: target)
+    for pair in [((33, 70), (70, 39)), ((100, 1100), (1100, 90))]:
+        for order in "CF":
+            x, y = (np.asarray(a, order=order) for a in operands(rng, pair, dtype))
+            p = program(computed_operands, x, y, dynamic=dynamic)
+            (step,) = p.steps
+            assert step.routine == "matmul" and len(step.prologues) == 2
+            np.testing.assert_array_equal(Native(p)(x, y)[0], computed_operands(x, y))
+
+
 def test_the_text_of_a_product_is_short():
     x = np.ones((1024, 1024), np.float32)
     for dynamic, lines in ((False, 900), (True, 1850)):

@@ -7,13 +7,13 @@ functions of what goes in. What holds: no choice here changes a bit of the resul
 from __future__ import annotations
 
 from broadloom.fusion.ir import Layout
+from broadloom.fusion.products import CACHED_RIGHT
 from broadloom.platform import Caches
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
 TILE_OVERHEAD = 24.0  # cycles of a tile beside its multiplications
 FEW_TILES = 32  # tiles of rows up to which the last gets code of its own
-TASK_COLUMNS = 256
 TASK_ROWS = 64
 CACHED_SHARE = 4  # of the last cache, what one packed operand may take
 
@@ -108,4 +108,4 @@ def packs(machine: Machine, itemsize: int, layout: Layout, other: Size, tile: in
     if isinstance(other, int) and other < 4 * tile:
         return False
     size = product((depth, across)) * itemsize
-    return not (isinstance(size, int) and size <= machine.caches.second // 4)
+    return not (isinstance(size, int) and size <= machine.caches.second // CACHED_RIGHT)

@@ -20,9 +20,8 @@ from broadloom.fusion.boxes import flat_index
 from broadloom.fusion.handlers import Recording, replay
 from broadloom.fusion.ir import Body, Load
 from broadloom.fusion.lower import loop_nest
+from broadloom.fusion.vectors import NO_COLUMN
 from broadloom.symbolic import Symbol
-
-_NO_COLUMN = Symbol("no_column", 0, 0)  # in the place of a column's number where there is but one
 
 
 def finishing_body(p: Problem) -> tuple[list[Symbol | None], Body]:
@@ -125,7 +124,7 @@ class Finisher:
             if isinstance(i, Load) and i.buffer == p.result.buffer
         }
         column = self.variables[-1]
-        lanes = Lanes(_NO_COLUMN if column is None else column, count, mask)
+        lanes = Lanes(NO_COLUMN if column is None else column, count, mask)
         emitter = BodyEmitter(
             b, self.numbers.emit, self.indexer, self.places, self.none, self.ctx, {}, None, leave, given, lanes
         )

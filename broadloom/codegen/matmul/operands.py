@@ -11,14 +11,12 @@ from dataclasses import replace
 
 from broadloom.dtypes import BY_NAME, DType
 from broadloom.errors import VerifyError
-from broadloom.fusion.handlers import index_of, instructions_of
+from broadloom.fusion.handlers import effects_of, index_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Region
 from broadloom.fusion.memory_plan import unstored
+from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, is_turned
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, Symbol, free_symbols, product
-
-FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
-SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,7 @@ class Problem:
     c_dtype: DType
     total: DType
     epilogue: Kernel | None
+    prologues: Mapping[str, Kernel]  # by the buffer that stands for the operand
     kept: bool  # whether the product itself is stored, where there is an epilogue
     turned: bool  # whether the last two axes of the step are exchanged here
     site: int
@@ -71,7 +70,7 @@ class Problem:
     @property
     def thin(self) -> str:
         """For products of one row: "across" if columns of b lie side by side, "along" if the elements of each do."""
-        if self.m != 1 or self.n == 1:
+        if self.m != 1 or self.n == 1 or self.right.buffer in self.prologues:
             return ""
         if self.b.strides[-1] == 1:
             return "across"
@@ -80,6 +79,10 @@ class Problem:
     @property
     def plain(self) -> bool:
         return self.epilogue is None and self.c_dtype is self.total
+
+    def prologue(self, role: str) -> Kernel | None:
+        """The code that makes the elements of operand "a" or "b"."""
+        return self.prologues.get(self.role(role)[0].buffer)
 
     def role(self, role: str) -> tuple[Region, DType]:
         """Region and dtype of "a", "b" or "c"."""
@@ -99,13 +102,13 @@ class Problem:
         names = " ".join(
             f"{n}:{self.table[n].kind}:{self.table[n].aligned}:{self.table[n].dtype}" for n in self.buffers
         )
-        return f"{layouts} {dtypes} {self.epilogue} {self.kept} {self.turned} {self.site} {names}"
+        return f"{layouts} {dtypes} {self.epilogue} {self.prologues} {self.kept} {self.turned} {self.site} {names}"
 
 
 def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
     """The product of a step."""
     (left, right), (result,), attrs = step.operands, step.results, dict(step.attrs)
-    turned = result.layout.strides[-1] != 1 or (result.layout.shape[-1] == 1 and result.layout.strides[-2] == 1)
+    turned = is_turned(result.layout)
     if turned:
         left, right, result = _turned(right), _turned(left), _turned(result)
     if not (result.layout.strides[-1] == 1):
@@ -116,12 +119,12 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
     for region in (left, right, result):
         sizes += [*region.layout.shape, *region.layout.strides, region.layout.offset]
     sizes.append(product(result.layout.shape[:-2]))
-    if step.epilogue is not None:
-        used, symbols = _needs(step.epilogue)
+    for kernel in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
+        used, symbols = _needs(kernel)
         names.update(dict.fromkeys(used))
-        for gone in unstored(step):
-            del names[gone]
         sizes += symbols
+    for gone in unstored(step):
+        del names[gone]
     words = tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr)))
     site = attrs["memory"]
     if not isinstance(site, int):
@@ -135,6 +138,7 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
         c_dtype=buffers[result.buffer].dtype,
         total=total,
         epilogue=step.epilogue,
+        prologues={name: p for p in step.prologues for name in effects_of(p).stored},
         kept=bool(attrs.get("kept")),
         turned=turned,
         site=site,
@@ -173,12 +177,12 @@ def _turned(region: Region) -> Region:
     return replace(region, layout=Layout(shape, strides, layout.offset))
 
 
-def _needs(epilogue: Kernel) -> tuple[list[str], list[Symbol]]:
-    """Buffers and size symbols of an epilogue."""
-    local = {loop.variable for loop in epilogue.outer}
+def _needs(kernel: Kernel) -> tuple[list[str], list[Symbol]]:
+    """Buffers and size symbols of code before or behind a product."""
+    local = {loop.variable for loop in kernel.outer}
     names: dict[str, None] = {}
     symbols: dict[Symbol, None] = {}
-    for stage in epilogue.stages:
+    for stage in kernel.stages:
         for instruction in instructions_of(stage.body):
             buffer, index = getattr(instruction, "buffer", None), index_of(instruction)
             if buffer is not None:

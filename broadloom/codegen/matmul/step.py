@@ -21,35 +21,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i32, i64
-from broadloom.codegen.matmul.blocks import (
-    CACHED_SHARE,
-    TASK_COLUMNS,
-    TASK_ROWS,
-    Machine,
-    packs,
-    tile_shape,
-)
+from broadloom.codegen.matmul.blocks import CACHED_SHARE, TASK_ROWS, Machine, packs, tile_shape
+from broadloom.codegen.matmul.calls import Memory, allocate, free, parallel, share_out, take, threads
+from broadloom.codegen.matmul.fill import DEPTH_PIECE, compute_rows, pack_strip
 from broadloom.codegen.matmul.numbers import Numbers
-from broadloom.codegen.matmul.operands import FEW_ROWS, SUMS_PER_UNIT, Problem, problem_of, row_by_row
-from broadloom.codegen.matmul.packing import panel_function
+from broadloom.codegen.matmul.operands import Problem, problem_of, row_by_row
+from broadloom.codegen.matmul.prologue import Prologue
 from broadloom.codegen.matmul.task import BATCH, NEXT, PACKED, PARTS, SCRATCH, SLOTS, STRIP, Task
 from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS
 from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
-from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST
+from broadloom.fusion.cost import PARALLEL_COST
 from broadloom.fusion.ir import Buffer, Extern
+from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, TASK_COLUMNS
 from broadloom.platform import Caches
 from broadloom.records import dataclass
-from broadloom.symbolic import Size
+from broadloom.symbolic import Size, product
 
 _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
-DEPTH_PIECE = 256  # rows of a strip that are packed at a time
 PACKING_COST = 0.4  # cost units of an element that is packed
 
 
@@ -125,25 +119,50 @@ class Template:
 
     def _choose(self) -> None:
         p = self.p
-        self.depth = max(SUM_BLOCK, self.caches.second // (2 * TASK_ROWS * self.itemsize) // SUM_BLOCK * SUM_BLOCK)
+        self.made_left, self.made_right = map(self._prologue, "ab")
+        self.depth = self._depth(2)
+        if self.made_left is not None and not (isinstance(p.k, int) and p.k <= self.depth):
+            self.depth = self._depth(4)  # rows that are computed share the cache with what they are computed of
         self.task_rows = max(1, TASK_ROWS // self.shape.rows) * self.shape.rows
         self.task_columns = max(1, TASK_COLUMNS // self.width) * self.width
         if p.thin:
             self.task_columns = ACROSS_COLUMNS if p.thin == "across" else ALONG_COLUMNS
-        self.packed_right = not p.thin and packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)
+        natural = packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)
+        self.packed_right = not p.thin and (self.made_right is not None or natural)
         dense = p.a.strides[-1] == 1 and p.a_dtype is p.total
-        self.packed_left = self.packed_right and not dense
-        self.deep = self.packed_right and not (isinstance(p.k, int) and p.k <= self.depth)
+        self.packed_left = not p.thin and (self.made_left is not None or (self.packed_right and not dense))
+        packed = self.packed_right or self.packed_left
+        self.deep = packed and not (isinstance(p.k, int) and p.k <= self.depth)
+        self.whole_rows = bool(p.thin) and self.made_left is not None  # they are computed before all else
         self.scratch_left = self.task_rows * (self.depth + 16) * self.itemsize if self.packed_left else 0
         self.scratch_sums = self.task_rows * self.task_columns * self.itemsize if self.deep and not p.plain else 0
         self.scratch = self.scratch_left + self.scratch_sums
         cost = p.cost(self.numbers.lanes)
         if p.thin and cost is not None:
             cost *= SUMS_PER_UNIT * self.numbers.lanes / THIN_PER_UNIT
+        if cost is not None and self.made_left is not None:
+            elements = product((p.count, p.m, p.k))
+            cost = cost + self.made_left.cost * elements if isinstance(elements, int) else None
         self.single = not self.packed_right and cost is not None and cost <= PARALLEL_COST
         long = not (isinstance(p.k, int) and p.k <= SUM_BLOCK)
         self.in_parts = p.thin == "across" and long and not self.single
         self.shared_right = all(s == 0 or n == 1 for n, s in zip(p.b.shape[:-2], p.b.strides[:-2], strict=True))
+
+    def _depth(self, parts: int) -> int:
+        """Steps of a summation for which the rows of a task take one of so many parts of the second cache."""
+        return max(SUM_BLOCK, self.caches.second // (parts * TASK_ROWS * self.itemsize) // SUM_BLOCK * SUM_BLOCK)
+
+    def _prologue(self, role: str) -> Prologue | None:
+        kernel = self.p.prologue(role)
+        if kernel is None:
+            return None
+        return Prologue(self.p, self.numbers, role, kernel, self.width, self.value, self.base)
+
+    def fill(self, b: FunctionBuilder, role: str, *args: Val) -> None:
+        """Computes elements of an operand (`codegen.matmul.prologue`)."""
+        made = self.made_left if role == "a" else self.made_right
+        assert made is not None
+        b.call(made.function(f"{self.name}.made.{role}"), *args)
 
     # -- values --
 
@@ -172,35 +191,39 @@ class Template:
             width = self.columns_of_task(b, n)
             count = b.mul(b.mul(batch, row_blocks), b.udiv(b.sub(b.add(n, width), i64(1)), width))
             cost = self._task_cost(b, m, n, k)
+            own = self._before_tasks(b, batch, k)
             if self.single:
                 b.call(tasks, ctx, args, i64(0), count)
             else:
-                held = self._sums_of_blocks(b, count, cost, (n, k)) if self.in_parts else None
-                self._share_out(b, tasks, count, cost)
+                held = self._sums_of_blocks(b, count, cost, (n, k), own) if self.in_parts else None
+                share_out(b, tasks, self.slot(b, args, NEXT), count, cost)
                 if held is not None:
-                    b.if_then(b.icmp("ne", held[0], NULL), partial(self._free, b, *held))
+                    b.if_then(b.icmp("ne", held[0], NULL), partial(free, b, held))
+            if own is not None:
+                free(b, own)
             b.ret()
             return
         size = self._packed_size(b, k, n)
-        threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
-        total = b.add(size, b.mul(threads, i64(self.scratch))) if self.scratch else size
+        workers = threads(b)
+        total = b.add(size, b.mul(workers, i64(self.scratch))) if self.scratch else size
         blocks = b.udiv(b.add(n, i64(self.task_columns - 1)), i64(self.task_columns))
         beside = None if self.shared_right else self._beside(b, batch, b.mul(row_blocks, blocks), size)
         if beside is not None:
-            total = b.select(beside, b.mul(threads, b.add(size, i64(self.scratch))), total)
-        memory = self._allocate(b, total)
-        b.store(memory, self.slot(b, args, PACKED))
-        b.store(b.gep("i8", memory, size), self.slot(b, args, SCRATCH))
-        pack = self._kernel("pack", self._pack)
+            total = b.select(beside, b.mul(workers, b.add(size, i64(self.scratch))), total)
+        own = allocate(b, total, self.p.site)
+        b.store(own[0], self.slot(b, args, PACKED))
+        b.store(b.gep("i8", own[0], size), self.slot(b, args, SCRATCH))
+        pack = self._kernel("pack", partial(pack_strip, self))
 
         def strip_at(pieces: Val, columns: Val) -> None:
-            cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(PACKING_COST * self.width)))
-            self._parallel(b, pack, pieces, cost)
+            each = PACKING_COST + (0.0 if self.made_right is None else self.made_right.cost)
+            cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(each * self.width)))
+            parallel(b, pack, pieces, cost)
             blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
             count = b.mul(row_blocks, blocks)
             if self.shared_right:
                 count = b.mul(count, batch)
-            self._share_out(b, tasks, count, self._task_cost(b, m, n, k))
+            share_out(b, tasks, self.slot(b, args, NEXT), count, self._task_cost(b, m, n, k))
 
         def in_turn() -> None:
             one = partial(self._strips, b, args, strip_at)
@@ -212,8 +235,8 @@ class Template:
             matrices = self._kernel("matrices", partial(self._matrices, pack, tasks))
             cost = b.udiv(b.mul(b.mul(m, n), k), i64(SUMS_PER_UNIT * self.numbers.lanes))
             cost = b.intrinsic("smax", cost, i64(1))
-            b.if_then(beside, partial(self._share_out, b, matrices, batch, cost), in_turn)
-        self._free(b, memory, total)
+            b.if_then(beside, partial(share_out, b, matrices, self.slot(b, args, NEXT), batch, cost), in_turn)
+        free(b, own)
         b.ret()
 
     def _strips(self, b: FunctionBuilder, args: Val, run: Callable[[Val, Val], None], number: Val) -> None:
@@ -244,11 +267,11 @@ class Template:
         the cache. None if it never is."""
         if self.p.count == 1:
             return None
-        threads = b.load("i64", abi.field(b, b.params[0], abi.CTX_THREADS))
-        short = b.and_(b.icmp("slt", tasks, b.mul(threads, i64(2))), b.icmp("sge", batch, threads))
-        many = b.or_(b.icmp("sge", batch, b.mul(threads, i64(8))), short)
-        fits = b.icmp("sle", b.mul(threads, size), i64(self.caches.last // CACHED_SHARE))
-        return b.and_(b.and_(many, b.icmp("sgt", threads, i64(1))), fits)
+        workers = threads(b)
+        short = b.and_(b.icmp("slt", tasks, b.mul(workers, i64(2))), b.icmp("sge", batch, workers))
+        many = b.or_(b.icmp("sge", batch, b.mul(workers, i64(8))), short)
+        fits = b.icmp("sle", b.mul(workers, size), i64(self.caches.last // CACHED_SHARE))
+        return b.and_(b.and_(many, b.icmp("sgt", workers, i64(1))), fits)
 
     def _matrices(self, pack: Function, tasks: Function, b: FunctionBuilder) -> None:
         """The matrices that the workers [begin, end) get hold of; each has an argument block and memory of its own."""
@@ -269,63 +292,55 @@ class Template:
             memory = b.gep("i8", all_memory, b.mul(number, step))
             b.store(memory, self.slot(b, own, PACKED))
             b.store(b.gep("i8", memory, size), self.slot(b, own, SCRATCH))
-            self._take(b, args, batch, partial(self._strips, b, own, strip))
+            take(b, self.slot(b, args, NEXT), batch, partial(self._strips, b, own, strip))
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
 
-    def _take(self, b: FunctionBuilder, args: Val, count: Val, run: Callable[[Val], None]) -> None:
-        """Runs what this worker gets hold of, of `count` pieces of work."""
-        following = self.slot(b, args, NEXT)
-        head, inside, out = b.block("take"), b.block("taken"), b.block("none")
-        b.br(head)
-        b.at(head)
-        taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 1 monotonic")
-        b.cond_br(b.icmp("slt", taken, count), inside, out)
-        b.at(inside)
-        run(taken)
-        b.br(head)
-        b.at(out)
-
-    def _allocate(self, b: FunctionBuilder, total: Val) -> Val:
-        """Memory for this call; without any it has failed."""
-        ctx = b.params[0]
-        memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, total)
-
-        def none() -> None:
-            abi.fail(b, ctx, i32(self.p.site), i64(0), total, i64(0))
-            b.ret()
-
-        b.if_then(b.icmp("eq", memory, NULL), none)
-        return memory
-
-    def _free(self, b: FunctionBuilder, memory: Val, total: Val) -> None:
-        ctx = b.params[0]
-        b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_FREE)), "void", ctx, memory, total)
+    def _before_tasks(self, b: FunctionBuilder, rows: Val, k: Val) -> Memory | None:
+        """Memory of tasks that read the right operand as it lies: for what each worker packs, or for rows that are
+        computed here."""
+        args = b.params[1]
+        if self.whole_rows:
+            assert self.made_left is not None
+            total = b.add(b.mul(b.mul(rows, k), i64(self.itemsize)), i64(64))
+            own = allocate(b, total, self.p.site)
+            b.store(own[0], self.slot(b, args, PACKED))
+            cost = b.mul(k, i64(max(1, int(1000 * self.made_left.cost))))
+            parallel(b, self._kernel("rows", partial(compute_rows, self)), rows, b.udiv(cost, i64(1000)))
+            return own
+        if not self.scratch:
+            return None
+        workers = i64(1) if self.single else threads(b)
+        own = allocate(b, b.mul(workers, i64(self.scratch)), self.p.site)
+        b.store(own[0], self.slot(b, args, SCRATCH))
+        return own
 
     # -- sums in parts --
 
     def _too_few(self, b: FunctionBuilder, count: Val, cost: Val, k: Val) -> Val:
         """i1: whether so many tasks leave threads without work that is worth one, which parts of sums would give."""
-        threads = b.load("i64", abi.field(b, b.params[0], abi.CTX_THREADS))
-        few = b.icmp("slt", count, b.mul(threads, i64(2)))
+        workers = threads(b)
+        few = b.icmp("slt", count, b.mul(workers, i64(2)))
         worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
-        several = b.and_(b.icmp("sgt", threads, i64(1)), b.icmp("sgt", k, i64(SUM_BLOCK)))
+        several = b.and_(b.icmp("sgt", workers, i64(1)), b.icmp("sgt", k, i64(SUM_BLOCK)))
         return b.and_(b.and_(few, worth), several)
 
-    def _sums_of_blocks(self, b: FunctionBuilder, tasks: Val, cost: Val, sizes: tuple[Val, Val]) -> tuple[Val, Val]:
-        """Where there are too few tasks: makes the sums of all blocks of the summation, in memory that is returned with
-        its size; the tasks then add those up."""
+    def _sums_of_blocks(
+        self, b: FunctionBuilder, tasks: Val, cost: Val, sizes: tuple[Val, Val], own: Memory | None
+    ) -> Memory:
+        """Where there are too few tasks: makes the sums of all blocks of the summation, in memory that is returned, and
+        that the tasks then add up; `own` is what the step has allocated before."""
         (n, k), batch = sizes, self.value(b, b.params[1], self.p.count)
         place = self.slot(b, b.params[1], PARTS)
         b.store(NULL, place)
 
-        def make() -> tuple[Val, Val]:
+        def make() -> Memory:
             blocks = b.udiv(b.add(k, i64(SUM_BLOCK - 1)), i64(SUM_BLOCK))
             total = b.mul(b.mul(b.mul(blocks, batch), self.padded(b, n)), i64(self.itemsize))
-            memory = self._allocate(b, total)
+            memory, _ = allocate(b, total, self.p.site, own)
             b.store(memory, place)
             each = b.mul(b.intrinsic("smin", n, i64(self.task_columns)), i64(SUM_BLOCK // THIN_PER_UNIT))
-            self._parallel(b, self._kernel("parts", self._parts), b.mul(tasks, blocks), each)
+            parallel(b, self._kernel("parts", self._parts), b.mul(tasks, blocks), each)
             return memory, total
 
         memory, total = b.if_then(self._too_few(b, tasks, cost, k), make, lambda: (NULL, i64(0)))
@@ -363,59 +378,10 @@ class Template:
         """Cost units of one task, about."""
         rows, columns = b.intrinsic("smin", m, i64(self.task_rows)), b.intrinsic("smin", n, self.columns_of_task(b, n))
         per_unit = THIN_PER_UNIT if self.p.thin else SUMS_PER_UNIT * self.numbers.lanes
-        return b.udiv(b.mul(b.mul(rows, columns), k), i64(per_unit))
-
-    def _share_out(self, b: FunctionBuilder, tasks: Function, count: Val, cost: Val) -> None:
-        """Runs tasks, which workers take one by one: as many workers as there are threads, or one."""
-        ctx, args = b.params[:2]
-        b.store(i64(0), self.slot(b, args, NEXT))
-        threads = b.load("i64", abi.field(b, ctx, abi.CTX_THREADS))
-        worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
-        workers = b.select(worth, b.intrinsic("smin", threads, count), b.intrinsic("smin", i64(1), count))
-        run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
-        b.call_pointer(run, "i32", ctx, tasks.pointer, args, workers, i64(1))
-
-    def _parallel(self, b: FunctionBuilder, kernel: Function, count: Val, cost: Val) -> None:
-        """Runs points of these cost units each, on several threads where that pays."""
-        ctx, args = b.params[:2]
-        worth = b.icmp("sgt", b.mul(count, cost), i64(int(PARALLEL_COST)))
-        few = b.udiv(i64(int(CHUNK_COST)), b.intrinsic("smax", cost, i64(1)))
-        grain = b.intrinsic("smax", b.select(worth, few, count), i64(1))
-        run = b.load("ptr", abi.field(b, ctx, abi.CTX_PARALLEL_FOR))
-        b.call_pointer(run, "i32", ctx, kernel.pointer, args, count, grain)
-
-    # -- packing --
-
-    def _pack(self, b: FunctionBuilder) -> None:
-        """The pieces [begin, end) of the strip."""
-        _, args, begin, end = b.params
-        value, p = partial(self.value, b, args), self.p
-        n, k = value(p.n), value(p.k)
-        row_step, column_step = map(value, p.b.strides[-2:])
-        along = "columns" if p.b.strides[-1] == 1 else "rows" if p.b.strides[-2] == 1 else ""
-        copy = panel_function(self.numbers, p.b_dtype, self.shape.vectors, along)
-        strip = b.load("i64", self.slot(b, args, STRIP))
-        packed = b.load("ptr", self.slot(b, args, PACKED))
-        source = self.matrix(b, args, "b", b.load("i64", self.slot(b, args, BATCH)))
-        pieces = b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
-
-        def piece(number: Val) -> None:
-            panel = b.mul(b.udiv(number, pieces), i64(self.width))
-            first = b.mul(b.binary("urem", number, pieces), i64(DEPTH_PIECE))
-            column = b.add(strip, panel)
-            at = b.add(b.mul(first, row_step), b.mul(column, column_step))
-            to = b.add(b.mul(panel, k), b.mul(first, i64(self.width)))
-            b.call(
-                copy,
-                self.numbers.at(b, p.b_dtype, source, at),
-                row_step,
-                column_step,
-                b.intrinsic("smin", b.sub(k, first), i64(DEPTH_PIECE)),
-                b.sub(n, column),
-                self.numbers.at(b, p.total, packed, to),
-            )
-
-        b.for_loop(begin, end, piece, name="piece", flags="nuw nsw")
+        cost = b.udiv(b.mul(b.mul(rows, columns), k), i64(per_unit))
+        if self.made_left is None or self.whole_rows:
+            return cost
+        return b.add(cost, b.udiv(b.mul(b.mul(rows, k), i64(int(1000 * self.made_left.cost))), i64(1000)))
 
     def matrix(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
         """The address of matrix `number` of the batch."""
@@ -437,7 +403,9 @@ class Template:
         _, args, begin, end = b.params
         task = Task(self, b, args)
         if self.single:
-            b.for_loop(begin, end, lambda number: task.run(number, NULL), name="task", flags="nuw nsw")
+            task.begin()
+            memory = b.load("ptr", self.slot(b, args, SCRATCH)) if self.scratch else NULL
+            b.for_loop(begin, end, lambda number: task.run(number, memory), name="task", flags="nuw nsw")
             return
         count = task.count()
 
@@ -445,6 +413,7 @@ class Template:
             memory = NULL
             if self.scratch:
                 memory = b.gep("i8", b.load("ptr", self.slot(b, args, SCRATCH)), b.mul(number, i64(self.scratch)))
-            self._take(b, args, count, lambda taken: task.run(taken, memory))
+            task.begin()
+            take(b, self.slot(b, args, NEXT), count, lambda taken: task.run(taken, memory))
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")

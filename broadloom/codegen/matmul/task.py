@@ -2,7 +2,8 @@
 
 What goes in: the template that cut the product into tasks, a builder at the place of the code, the argument block. What
 comes out: code that computes task number so and so, or the sums of one block of the summation for it. What holds: the
-sums of an element are added in the order that `tile` says, whichever task they are in.
+sums of an element are added in the order that `tile` says, whichever task they are in; a worker packs rows of the left
+operand once for as many tasks in turn as share them, where all of their elements fit.
 """
 
 from __future__ import annotations
@@ -43,12 +44,19 @@ class Task:
             self.strip, self.width = i64(0), self.n
         self.task_columns = template.columns_of_task(b, self.n)
         self.column_blocks = b.udiv(b.sub(b.add(self.width, self.task_columns), i64(1)), self.task_columns)
+        if template.packed_left and not template.deep:
+            self.held = b.alloca("i64")  # which rows lie packed
         if not self.p.plain and not sums_only:
             room = template.task_columns if self.p.thin else self.shape.rows * template.width
             self.tile = b.alloca(self.numbers.element, room, 64)
             bases = {name: template.base(b, args, name) for name in self.p.buffers}
             sizes = {w: value(w) for w in self.p.words if isinstance(w, Symbol)}
             self.finisher = Finisher(self.p, self.numbers, b, b.params[0], bases, sizes)
+
+    def begin(self) -> None:
+        """Nothing is packed yet: the code for a worker begins with this."""
+        if self.t.packed_left and not self.t.deep:
+            self.b.store(i64(-1), self.held)
 
     def _blocks(self, size: Val, block: int) -> Val:
         return self.b.udiv(self.b.add(size, i64(block - 1)), i64(block))
@@ -68,8 +76,8 @@ class Task:
         top = b.mul(row_block, i64(t.task_rows))
         bottom = b.intrinsic("smin", b.add(top, i64(t.task_rows)), self.m)
         left, right = self._columns_at(column_block)
-        self.scratch, self.top, self.left, self.number = scratch, top, left, batch
-        self.a = t.matrix(b, self.args, "a", batch)
+        self.scratch, self.top, self.left, self.number, self.block = scratch, top, left, batch, rest
+        self.a = self._left_of(batch)
         self.c = t.matrix(b, self.args, "c", batch) if self.p.plain else NULL
         self.right = self.packed if t.packed_right else t.matrix(b, self.args, "b", batch)
         if self.p.thin:
@@ -85,6 +93,14 @@ class Task:
             self._piece(first, count, (top, bottom, left, right), b.icmp("eq", first, i64(0)), last)
 
         b.for_loop(i64(0), b.intrinsic("smax", self.k, i64(1)), piece, step=t.depth, name="depth")
+
+    def _left_of(self, batch: Val) -> Val:
+        """The address of the left operand, where it has one."""
+        b, t = self.b, self.t
+        if not t.whole_rows:
+            return NULL if t.made_left is not None else t.matrix(b, self.args, "a", batch)
+        rows = b.load("ptr", t.slot(b, self.args, PACKED))
+        return self.numbers.at(b, self.p.total, rows, b.mul(batch, self.k))
 
     def _columns_at(self, block: Val) -> tuple[Val, Val]:
         """The first column of a task, and that behind its last."""
@@ -118,9 +134,10 @@ class Task:
         b_row, b_column = (self.t.value(b, self.args, s) for s in p.b.strides[-2:])
         at = b.add(b.mul(left, b_column), b.mul(steps[0], b_row))
         start = self.numbers.at(b, p.b_dtype, self.right, at)
-        row = self.numbers.at(b, p.a_dtype, self.a, b.mul(steps[0], self.a_step))
-        function = thin_function(self.numbers, p.a_dtype, p.b_dtype, along)
-        b.call(function, row, self.a_step, start, b_column if along else b_row, steps[1], columns, out)
+        a_dtype, a_step = (p.total, i64(1)) if self.t.whole_rows else (p.a_dtype, self.a_step)
+        row = self.numbers.at(b, a_dtype, self.a, b.mul(steps[0], a_step))
+        function = thin_function(self.numbers, a_dtype, p.b_dtype, along)
+        b.call(function, row, a_step, start, b_column if along else b_row, steps[1], columns, out)
 
     def part(self, number: Val) -> None:
         """The sums of one block of the summation, for the columns of a task: first columns, then rows that share the
@@ -130,7 +147,7 @@ class Task:
         column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
         batch, block = b.binary("urem", rest, batches), b.udiv(rest, batches)
         left, right = self._columns_at(column_block)
-        self.a, self.right = (t.matrix(b, self.args, role, batch) for role in "ab")
+        self.a, self.right = self._left_of(batch), t.matrix(b, self.args, "b", batch)
         first = b.mul(block, i64(SUM_BLOCK))
         steps = first, b.intrinsic("smin", b.sub(self.k, first), i64(SUM_BLOCK))
         self._thin(left, b.sub(right, left), steps, self._part_at(rest, left))
@@ -157,17 +174,12 @@ class Task:
         b, t, p = self.b, self.t, self.p
         top, bottom, left, right = box
         a_row, a_step = self.a_row, self.a_step
-        start = self.numbers.at(b, p.a_dtype, self.a, b.add(b.mul(top, a_row), b.mul(first, a_step)))
-        a_dtype = p.a_dtype
         if t.packed_left:
-            rows, block = b.sub(bottom, top), block_function(self.numbers, p.a_dtype)
-            if p.a.strides[-2] == 1:
-                b.call(block, start, a_step, a_row, count, rows, self.scratch, i64(t.task_rows))
-                a_row, a_step = i64(1), i64(t.task_rows)
-            else:
-                b.call(block, start, a_row, a_step, rows, count, self.scratch, i64(t.depth + 16))
-                a_row, a_step = i64(t.depth + 16), i64(1)
+            a_row, a_step = self._packed_left((top, b.sub(bottom, top)), (first, count))
             start, a_dtype = self.scratch, p.total
+        else:
+            start = self.numbers.at(b, p.a_dtype, self.a, b.add(b.mul(top, a_row), b.mul(first, a_step)))
+            a_dtype = p.a_dtype
 
         def panel(column: Val) -> None:
             columns = b.sub(right, column)
@@ -201,6 +213,34 @@ class Task:
             self._columns(columns, rows_of)
 
         b.for_loop(left, right, panel, step=t.width, name="panel", flags="nuw nsw")
+
+    def _packed_left(self, rows: tuple[Val, Val], steps: tuple[Val, Val]) -> tuple[Val, Val]:
+        """Packs (first, how many) rows and steps of the summation, unless the last task had the same; the steps from
+        row to row and along a row."""
+        b, t = self.b, self.t
+        by_rows = self.p.a.strides[-2] != 1 if t.made_left is None else t.made_left.along_rows
+        row_step, step = (i64(t.depth + 16), i64(1)) if by_rows else (i64(1), i64(t.task_rows))
+        if t.deep:
+            self._pack_left(rows, steps, by_rows, row_step if by_rows else step)
+            return row_step, step
+
+        def pack() -> None:
+            b.store(self.block, self.held)
+            self._pack_left(rows, steps, by_rows, row_step if by_rows else step)
+
+        b.if_then(b.icmp("ne", b.load("i64", self.held), self.block), pack)
+        return row_step, step
+
+    def _pack_left(self, rows: tuple[Val, Val], steps: tuple[Val, Val], by_rows: bool, target_step: Val) -> None:
+        b, t, p = self.b, self.t, self.p
+        outer, inner = (rows, steps) if by_rows else (steps, rows)
+        if t.made_left is not None:
+            t.fill(b, "a", self.args, self.number, outer[0], inner[0], outer[1], inner[1], self.scratch, target_step)
+        else:
+            at = b.add(b.mul(rows[0], self.a_row), b.mul(steps[0], self.a_step))
+            start, block = self.numbers.at(b, p.a_dtype, self.a, at), block_function(self.numbers, p.a_dtype)
+            out, along = (self.a_row, self.a_step) if by_rows else (self.a_step, self.a_row)
+            b.call(block, start, out, along, outer[1], inner[1], self.scratch, target_step)
 
     def _is_long(self) -> bool:
         return not (isinstance(self.p.k, int) and self.p.k <= SUM_BLOCK)
