@@ -40,7 +40,7 @@ def fuse_prologues(
     steps: Sequence[Step], buffers: Mapping[str, Buffer], caches: Caches, depends: Callable[[Step, Step], bool]
 ) -> tuple[list[Step], list[tuple[Step, Step, Fuse | NoFuse]]]:
     """`depends(later, earlier)` says what must not change places."""
-    result, uses = list(steps), _Uses(*(Counter(n for s in steps for n in names(s)) for names in (_read, _stored)))
+    result, uses = list(steps), _uses(steps)
     taken: list[tuple[Step, Step, Fuse | NoFuse]] = []
     number = 0
     while number < len(result):
@@ -62,18 +62,19 @@ def fuse_prologues(
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """How many of the steps read and store each buffer, before any was put into a product."""
+    """How many of the steps read and store each buffer, before any was put into a product; the products' buffers."""
 
     read: Counter[str]
     stored: Counter[str]
+    products: frozenset[str]
 
 
-def _read(step: Step) -> frozenset[str]:
-    return effects_of(step).read
-
-
-def _stored(step: Step) -> frozenset[str]:
-    return effects_of(step).stored
+def _uses(steps: Sequence[Step]) -> _Uses:
+    effects = [effects_of(s) for s in steps]
+    made = (r.buffer for s in steps if isinstance(s, Extern) and s.routine == "matmul" for r in s.results)
+    return _Uses(
+        Counter(n for e in effects for n in e.read), Counter(n for e in effects for n in e.stored), frozenset(made)
+    )
 
 
 def _producer(steps: Sequence[Step], number: int, name: str) -> int | None:
@@ -113,7 +114,7 @@ def _taken_over(
     assert isinstance(kernel, Kernel) and isinstance(step, Extern)
     if buffer.kind != "workspace":
         return NoFuse(f"{name} is seen by the caller")
-    if any(_finishes(kernel, s) for s in steps[:found]):
+    if uses.products & effects_of(kernel).read and any(_finishes(kernel, s) for s in reversed(steps[:found])):
         return NoFuse(f"{name} is finished behind the product that it is made of")
     if uses.read[name] > 1:
         return NoFuse(f"{name} has more readers than the product")
