@@ -206,7 +206,7 @@ class _Run:
             for number, step in enumerate(program.steps)
             if isinstance(step, Extern) and step.routine in fft.ROUTINES
         }
-        slots += [len(x.buffers) + len(x.words) + x.slots for x in products.values()]
+        slots += [len(x.buffers) + len(x.words) + 1 + x.slots for x in products.values()]
         slots += [fft.arguments(work) for work in self.transforms.values()]
         self.block = ArgumentBlock(self.b, max((1, *slots)))
         self.args = self.block.memory
@@ -421,7 +421,8 @@ class _Run:
 
     def _multiply(self, launch: matmul.Launch) -> None:
         b = self.b
-        values = [*(self.bases[n] for n in launch.buffers), *map(self.indexer.value, launch.words)]
+        words = map(self.indexer.value, launch.words)
+        values = [*(self.bases[n] for n in launch.buffers), *words, i64(launch.site)]
         self.block.fill(values, written=launch.slots)
         b.call(launch.function, self.ctx, self.args)
 

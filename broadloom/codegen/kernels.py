@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
+from broadloom.codegen.forms import form_of
 from broadloom.codegen.index import I64_MAX
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, i32, i64
 from broadloom.codegen.module import ModuleBuilder
@@ -20,7 +21,7 @@ from broadloom.codegen.nest import NestBuilder
 from broadloom.codegen.stage_loops import local_place
 from broadloom.codegen.streams import Stream
 from broadloom.fusion.handlers import bodies_of, instructions_of, stages_of
-from broadloom.fusion.ir import Body, Buffer, Indirect, Kernel, Load, Masked, Store
+from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols
 
@@ -54,7 +55,7 @@ class KernelEmitter:
         plain = not (
             rows or stream or kernel.local or kernel.tables or kernel.rings
         )  # in a long program, one of many alike
-        form = _form(kernel, names, sites, self.buffers) if plain else None
+        form = form_of(kernel, names, sites, self.buffers) if plain else None
         if form is not None and form in self._by_form:
             return Signature(self._by_form[form], names, symbols, sites)
         function = self._function(kernel, names, symbols, sites, rows, stream)
@@ -114,32 +115,6 @@ class KernelEmitter:
 def _size_param(symbol: Symbol, number: int) -> Param:
     known = f"range(i64 {symbol.lo}, {-I64_MAX - 1})" if symbol.lo >= 0 else ""
     return Param("i64", f"s{number}", known)
-
-
-def _form(kernel: Kernel, names: Sequence[str], sites: Sequence[int], buffers: Mapping[str, Buffer]) -> object:
-    """All that the code of a kernel is made from, names of buffers and numbers of sites apart: kernels of one form have
-    the same code."""
-    places = {n: k for k, n in enumerate(names)}
-    memory = tuple((buffers[n].kind, buffers[n].dtype, buffers[n].layout, buffers[n].aligned) for n in names)
-    stages = tuple((s.loops, s.sequential, _form_of(s.body, places, sites)) for s in kernel.stages)
-    return memory, kernel.outer, kernel.accumulators, kernel.serial, stages
-
-
-def _form_of(body: Body, places: Mapping[str, int], sites: Sequence[int]) -> tuple[object, ...]:
-    found: list[object] = []
-    for instruction in body.instructions:
-        match instruction:
-            case Load(buffer, index, dtype):
-                found.append(("load", places[buffer], index, dtype))
-            case Store(buffer, index, value, mode):
-                found.append(("store", places[buffer], index, value, mode))
-            case Indirect(value, size, symbol, site, key):
-                found.append(("check", value, size, symbol, site if site < 0 else sites.index(site), key))
-            case Masked(mask, inner, value, other, dtype):
-                found.append(("masked", mask, inner.base, _form_of(inner, places, sites), value, other, dtype))
-            case _:
-                found.append(instruction)
-    return tuple(found)
 
 
 def _needs(kernel: Kernel, own: Collection[str]) -> tuple[tuple[str, ...], tuple[Symbol, ...], tuple[int, ...]]:

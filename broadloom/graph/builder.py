@@ -81,6 +81,7 @@ class GraphBuilder:
         self._ask = decide
         self._fits = fits
         self._measured: set[TensorType] = set()
+        self._inferred: dict[object, tuple[Op, tuple[TensorType, ...]]] = {}
         self._symbols: dict[Symbol, None] = dict.fromkeys(symbols)
         self._inputs: list[tuple[Input, int]] = []  # with the provisional id
         self._nodes: list[tuple[Node, int]] = []  # with the provisional id of the first result
@@ -178,11 +179,16 @@ class GraphBuilder:
 
     def infer(self, op: Op, operands: Sequence[TensorType], attrs: Mapping[str, Any]) -> tuple[TensorType, ...]:
         """The types of an op's results under the facts so far; a question that they leave open goes to `decide`,
-        and its answer becomes a fact."""
+        and its answer becomes a fact. Facts only grow, so that a call of the same kind gives the same."""
+        kind = (op, tuple(operands), tuple((name, type(value), value) for name, value in attrs.items()))
+        known = self._inferred.get(kind)
+        if known is not None and known[0] is op:
+            return known[1]
         inferred = infer(op, [(t.dtype, t.shape) for t in operands], attrs, self.decide)
         types = tuple(TensorType(dtype, tuple(shape)) for dtype, shape in inferred)
         for made in types:
             self._measure(made)
+        self._inferred[kind] = op, types
         return types
 
     def _measure(self, made: TensorType) -> None:

@@ -122,6 +122,84 @@ def test_producers_are_looked_for_among_those_of_a_buffer(monkeypatch):
     assert asked[40] <= 2.2 * asked[20]
 
 
+# ---- products and small matrices ----------------------------------------------------------------------------------
+
+
+def products(turns):
+    def function(a, b):
+        for _ in range(turns):
+            a = a @ b
+        return a
+
+    return function
+
+
+def activated(turns):
+    def function(a, b):
+        for _ in range(turns):
+            a = np.maximum(a @ b, 0.5)
+        return a
+
+    return function
+
+
+def solved(turns):
+    def function(a, b):
+        for _ in range(turns):
+            a = np.linalg.solve(b, a)
+        return a
+
+    return function
+
+
+def text_of(function, *arrays, dynamic=True):
+    graph = default_pipeline().run(make_graph(function, dynamic=dynamic)(*arrays))
+    return module_text(fuse(graph).program, host())
+
+
+@pytest.mark.parametrize("make", [products, activated])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_products_of_one_kind_are_one_function(make, dynamic):
+    a = np.zeros((200, 300) if not dynamic else (8, 8))
+    b = np.zeros((300, 300) if not dynamic else (8, 8))
+    counts = [text_of(make(turns), a, b, dynamic=dynamic).count("\ndefine ") for turns in (4, 8)]
+    assert counts[0] == counts[1], "the first, those between and the last"
+
+
+def test_solves_of_one_kind_are_one_function():
+    a, b = np.ones((9, 5, 5)), np.ones((9, 5, 5)) + np.eye(5)
+    counts = [text_of(solved(turns), a, b, dynamic=False).count("\ndefine ") for turns in (4, 8)]
+    assert counts[0] == counts[1]
+
+
+def test_a_failure_in_shared_code_names_its_own_line():
+    def function(a, b, c):
+        x = np.linalg.solve(b, a)
+        x = np.linalg.solve(b, x)
+        x = np.linalg.solve(c, x)
+        return x
+
+    compiled = bl.compile(function, fullgraph=True)
+    a, b = np.ones((9, 5, 5)), np.ones((9, 5, 5)) + np.eye(5)
+    compiled(a, b, b)
+    line = function.__code__.co_firstlineno
+    for singular, at in (((a, b), 1), ((b, a), 3)):
+        with pytest.raises(np.linalg.LinAlgError) as raised:
+            compiled(b, *singular)
+        assert f":{line + at}" in str(raised.value) or any(
+            f":{line + at}" in note for note in getattr(raised.value, "__notes__", ())
+        )
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("n", [3, 7, 90])
+def test_chains_of_products_have_the_values_of_numpy(n, dynamic, rng):
+    a, b = rng.normal(size=(n + 1, n)), rng.normal(size=(n, n)) / n
+    for make in (products, activated):
+        compiled = bl.compile(make(4), fullgraph=True, dynamic=dynamic)
+        np.testing.assert_allclose(compiled(a, b), make(4)(a, b), rtol=1e-10)
+
+
 # ---- the memory plan ----------------------------------------------------------------------------------------------
 
 

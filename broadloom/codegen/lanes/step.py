@@ -87,11 +87,18 @@ def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer]) -
     return Launch(
         kernel.function,
         tuple(r.buffer for r in regions),
-        tuple(kernel.words),
+        (*kernel.words, _memory_site(step)),
         (count + lanes - 1) // lanes,
         _work(step),
         0.4 if kernel.parts == 1 else 1.2,
     )
+
+
+def _memory_site(step: Extern) -> int:
+    """The site of a lack of memory."""
+    site = dict(step.attrs).get("memory", step.site)
+    assert isinstance(site, int)
+    return site
 
 
 def _work(step: Extern) -> Size:
@@ -146,7 +153,11 @@ class _Kernel:
         self.axes = _axes(step)
         self.words: list[Size] = []
         told = "; ".join(
-            [step.routine, str(self.dtype), str(step.site), str(step.attrs), *(str(r.layout) for r in _regions(step))]
+            [
+                *(step.routine, str(self.dtype), str(step.site >= 0)),
+                *(str(a) for a in step.attrs if a[0] != "memory"),
+                *(str(r.layout) for r in _regions(step)),
+            ]
         )
         name = f"bl_{step.routine}_{self.dtype.name}_{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
         params = [Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end")]
@@ -177,11 +188,11 @@ class _Kernel:
 
     def _build(self, b: FunctionBuilder) -> None:
         self.b = b
-        self.ctx, args, begin, end = b.params
+        self.ctx, self.args, begin, end = b.params
         self.words = self._symbolic()
-        self.bases = {r: b.load("ptr", b.gep("i64", args, i64(k))) for k, r in enumerate(self.roles)}
+        self.bases = {r: b.load("ptr", b.gep("i64", self.args, i64(k))) for k, r in enumerate(self.roles)}
         for k, n in enumerate(self.words, start=len(self.roles)):
-            self._values[n] = b.load("i64", b.gep("i64", args, i64(k)))
+            self._values[n] = b.load("i64", b.gep("i64", self.args, i64(k)))
         self.field = Field(b, self.element, self.field_lanes, self.parts)
         self.engine: Engine = Unrolled(self.field) if self._is_short() else Looped(self.field)
         self.mover, self.algorithms = Mover(self.engine), Algorithms(self.engine)
@@ -252,14 +263,17 @@ class _Kernel:
         memory = b.call_pointer(b.load("ptr", abi.field(b, self.ctx, abi.CTX_ALLOC)), "ptr", self.ctx, total)
 
         def none() -> None:
-            site = self.attrs.get("memory", self.step.site)
-            assert isinstance(site, int)
-            abi.fail(b, self.ctx, i32(site), i64(0), total, i64(0))
+            abi.fail(b, self.ctx, self._site(0), i64(0), total, i64(0))
             b.ret(i32(0))
 
         b.if_then(b.icmp("eq", memory, NULL), none)
         self._held = memory, total
         return memory
+
+    def _site(self, number: int) -> Val:
+        """The site of a lack of memory, or that of a matrix that fails: the last two words."""
+        at = len(self.roles) + len(self.words) + number
+        return self.b.trunc(self.b.load("i64", self.b.gep("i64", self.args, i64(at))), "i32")
 
     def _release(self) -> None:
         if self._held:
@@ -313,7 +327,7 @@ class _Kernel:
         def failed() -> None:
             lane = b.intrinsic("cttz", bad, const_int("i1", 1))
             number = b.add(b.mul(block, i64(self.field_lanes)), b.zext(lane, "i64"))
-            abi.fail(b, self.ctx, i32(self.step.site), number, number, i64(1))
+            abi.fail(b, self.ctx, self._site(1), number, number, i64(1))
 
         b.if_then(b.icmp("ne", bad, const_int(bad.type, 0)), failed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broadloom.codegen import abi
-from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Val, i32, i64
+from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Val, i64
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST
 
 Memory = tuple[Val, Val]  # address and bytes
@@ -20,13 +20,13 @@ def threads(b: FunctionBuilder) -> Val:
     return b.load("i64", abi.field(b, b.params[0], abi.CTX_THREADS))
 
 
-def allocate(b: FunctionBuilder, total: Val, site: int, held: Memory | None = None) -> Memory:
+def allocate(b: FunctionBuilder, total: Val, site: Val, held: Memory | None = None) -> Memory:
     """Memory for this call; without any it has failed, and gives back what it held."""
     ctx = b.params[0]
     memory = b.call_pointer(b.load("ptr", abi.field(b, ctx, abi.CTX_ALLOC)), "ptr", ctx, total)
 
     def none() -> None:
-        abi.fail(b, ctx, i32(site), i64(0), total, i64(0))
+        abi.fail(b, ctx, site, i64(0), total, i64(0))
         if held is not None:
             free(b, held)
         b.ret()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from broadloom.codegen.forms import form_of
 from broadloom.dtypes import BY_NAME, DType
 from broadloom.errors import VerifyError
-from broadloom.fusion.handlers import effects_of, index_of, instructions_of
-from broadloom.fusion.ir import Buffer, Extern, Kernel, Layout, Region
+from broadloom.fusion.handlers import bodies_of, effects_of, index_of, instructions_of
+from broadloom.fusion.ir import Buffer, Extern, Indirect, Kernel, Layout, Region
 from broadloom.fusion.memory_plan import unstored
 from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, is_turned
 from broadloom.records import dataclass
@@ -96,13 +97,23 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """All that decides the code."""
+        """All that decides the code, which gets the buffers and the site as arguments."""
         dtypes = f"{self.a_dtype} {self.b_dtype} {self.c_dtype} {self.total}"
-        layouts = " ".join(str(x.layout) for x in (self.left, self.right, self.result))
-        names = " ".join(
-            f"{n}:{self.table[n].kind}:{self.table[n].aligned}:{self.table[n].dtype}" for n in self.buffers
-        )
-        return f"{layouts} {dtypes} {self.epilogue} {self.prologues} {self.kept} {self.turned} {self.site} {names}"
+        regions = (self.left, self.right, self.result)
+        layouts = " ".join(str(x.layout) for x in regions)
+        known = [self.table[n] for n in self.buffers]
+        memory = " ".join(f"{x.kind}:{x.aligned}:{x.dtype}" for x in known)
+        names = tuple(dict.fromkeys((*self.buffers, *(x.buffer for x in regions))))
+        places = [names.index(x.buffer) for x in regions]
+        around = [self._form(k, names) for k in (self.epilogue, self.prologue("a"), self.prologue("b"))]
+        return f"{layouts} {dtypes} {around} {self.kept} {self.turned} {places} {memory}"
+
+    def _form(self, kernel: Kernel | None, names: tuple[str, ...]) -> object:
+        if kernel is None:
+            return None
+        found = [i for body in bodies_of(kernel) for i in instructions_of(body)]
+        sites = tuple(dict.fromkeys(i.site for i in found if isinstance(i, Indirect)))
+        return sites, form_of(kernel, names, sites, self.table)
 
 
 def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:

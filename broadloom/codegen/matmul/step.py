@@ -2,7 +2,7 @@
 
 What goes in: an `Extern` of the routine "matmul" (a of (batch, m, k), b of (batch, k, n), in any strides), the buffers,
 facts of the machine. What comes out: a function `void (ptr ctx, ptr args)` that runs the step, and what its
-argument block holds: addresses of buffers, then values of `words`, then slots of its own.
+argument block holds: addresses of buffers, then values of `words`, the number of its site, then slots of its own.
 
 A task is some rows by some columns of one product of the batch. Where operands are read as they lie, all tasks are one
 parallel loop. Where the right one is packed, the columns are done in strips that fit a share of the last cache: one
@@ -49,11 +49,12 @@ PACKING_COST = 0.4  # cost units of an element that is packed
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A step's function and its argument block: buffers, words, and as many slots of its own."""
+    """A step's function and its argument block: buffers, words, the site, and as many slots of its own."""
 
     function: Function
     buffers: tuple[str, ...]
     words: tuple[Size, ...]
+    site: int
     slots: int
 
 
@@ -67,7 +68,7 @@ def launch(module: ModuleBuilder, step: Extern, buffers: Mapping[str, Buffer], c
     else:
         few, template = (Template(module, p, caches, emit) for p in (rows, replace(whole, words=rows.words)))
         function = _few_or_many(module, few, template)
-    return Launch(function, template.buffers, template.words, SLOTS)
+    return Launch(function, template.buffers, template.words, whole.site, SLOTS)
 
 
 def _few_or_many(module: ModuleBuilder, few: Template, many: Template) -> Function:
@@ -79,7 +80,7 @@ def _few_or_many(module: ModuleBuilder, few: Template, many: Template) -> Functi
         b.call_pointer(chosen, "void", *b.params)
         b.ret()
 
-    return module.helper(f"{many.name}.rows", "void", _STEP, build, "noinline nounwind")
+    return module.helper(f"{many.name}.few_or_many", "void", _STEP, build, "noinline nounwind")
 
 
 def machine_of(module: ModuleBuilder, lanes: int, caches: Caches) -> Machine:
@@ -100,7 +101,8 @@ class Template:
         self.itemsize = problem.total.itemsize
         self.buffers, self.words = problem.buffers, problem.words
         self.places = {s: len(self.buffers) + k for k, s in enumerate(self.words)}
-        self.first_slot = len(self.buffers) + len(self.words)
+        self.site_at = len(self.buffers) + len(self.words)
+        self.first_slot = self.site_at + 1
         self._choose()
         told = f"{problem.text}; {self.caches}; {vector_bits(module.features)}"
         self.name = f"bl_matmul.{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
@@ -172,6 +174,10 @@ class Template:
             return i64(size)
         return b.load("i64", b.gep("i64", args, i64(self.places[size])))
 
+    def _site(self, b: FunctionBuilder) -> Val:
+        """The number of the step's site."""
+        return b.trunc(b.load("i64", b.gep("i64", b.params[1], i64(self.site_at))), "i32")
+
     def slot(self, b: FunctionBuilder, args: Val, number: int) -> Val:
         return b.gep("i64", args, i64(self.first_slot + number))
 
@@ -210,7 +216,7 @@ class Template:
         beside = None if self.shared_right else self._beside(b, batch, b.mul(row_blocks, blocks), size)
         if beside is not None:
             total = b.select(beside, b.mul(workers, b.add(size, i64(self.scratch))), total)
-        own = allocate(b, total, self.p.site)
+        own = allocate(b, total, self._site(b))
         b.store(own[0], self.slot(b, args, PACKED))
         b.store(b.gep("i8", own[0], size), self.slot(b, args, SCRATCH))
         pack = self._kernel("pack", partial(pack_strip, self))
@@ -303,7 +309,7 @@ class Template:
         if self.whole_rows:
             assert self.made_left is not None
             total = b.add(b.mul(b.mul(rows, k), i64(self.itemsize)), i64(64))
-            own = allocate(b, total, self.p.site)
+            own = allocate(b, total, self._site(b))
             b.store(own[0], self.slot(b, args, PACKED))
             cost = b.mul(k, i64(max(1, int(1000 * self.made_left.cost))))
             parallel(b, self._kernel("rows", partial(compute_rows, self)), rows, b.udiv(cost, i64(1000)))
@@ -311,7 +317,7 @@ class Template:
         if not self.scratch:
             return None
         workers = i64(1) if self.single else threads(b)
-        own = allocate(b, b.mul(workers, i64(self.scratch)), self.p.site)
+        own = allocate(b, b.mul(workers, i64(self.scratch)), self._site(b))
         b.store(own[0], self.slot(b, args, SCRATCH))
         return own
 
@@ -337,7 +343,7 @@ class Template:
         def make() -> Memory:
             blocks = b.udiv(b.add(k, i64(SUM_BLOCK - 1)), i64(SUM_BLOCK))
             total = b.mul(b.mul(b.mul(blocks, batch), self.padded(b, n)), i64(self.itemsize))
-            memory, _ = allocate(b, total, self.p.site, own)
+            memory, _ = allocate(b, total, self._site(b), own)
             b.store(memory, place)
             each = b.mul(b.intrinsic("smin", n, i64(self.task_columns)), i64(SUM_BLOCK // THIN_PER_UNIT))
             parallel(b, self._kernel("parts", self._parts), b.mul(tasks, blocks), each)
