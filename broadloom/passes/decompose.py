@@ -18,7 +18,7 @@ from broadloom.graph.ir import Graph, Node, ValueId
 from broadloom.graph.manager import PassContext
 from broadloom.graph.rewrite import rewrite
 from broadloom.ops.record import Op
-from broadloom.passes.small_matrices import LIMIT, ROTATED, Lanes, choose
+from broadloom.passes.small_matrices import Lanes, choose
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, product
 
@@ -131,12 +131,12 @@ def _double(b: GraphBuilder, x: ValueId) -> ValueId:
     return _cast(b, x, dtypes.complex128 if b.type_of(x).dtype.kind == "c" else dtypes.float64)
 
 
-def _beside(b: GraphBuilder, *operands: ValueId, limit: int = LIMIT) -> bool:
+def _beside(b: GraphBuilder, *operands: ValueId, rotated: bool = False) -> bool:
     """Whether each loop point has a small matrix of its own, so that the op stays whole: many are done at once, in
     double precision as NumPy does them. A matrix that all points share is factored once instead."""
     shapes = [b.type_of(x).shape for x in operands]
     loop, *others = (s[:-2] for s in shapes)
-    choice = choose(product(loop), [n for s in shapes for n in s[-2:]], limit)
+    choice = choose(product(loop), [n for s in shapes for n in s[-2:]], rotated=rotated)
     return all(_broadcasts_into(other, loop) for other in others) and isinstance(choice, Lanes)
 
 
@@ -160,8 +160,7 @@ def _widened(name: str) -> Decomposition:
     def decomposition(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> Operands | None:
         (a,) = operands
         wide = _double(b, a)
-        limit = {"cholesky": LIMIT, "eigvalsh": ROTATED, "eigh": ROTATED}.get(name, -1)
-        if wide == a or _beside(b, a, limit=limit):
+        if wide == a or (name in _ROTATED and _beside(b, a, rotated=_ROTATED[name])):
             return None
         results = b.call_tuple(name, wide, **attrs)
         return tuple(_cast(b, x, _NARROW.get(b.type_of(x).dtype, b.type_of(x).dtype)) for x in results)
@@ -215,6 +214,8 @@ def _det(b: GraphBuilder, operands: Operands, attrs: dict[str, Any]) -> ValueId 
     return _cast(b, _call(b, "multiply", sign, magnitude), b.type_of(operands[0]).dtype)
 
 
+# What stays whole for many small matrices, and whether these are rotated.
+_ROTATED = {"cholesky": False, "eigvalsh": True, "eigh": True}
 _NARROW = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}
 
 

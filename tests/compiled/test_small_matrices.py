@@ -18,7 +18,7 @@ from broadloom.dtypes import float64, from_numpy
 from broadloom.graph.builder import GraphBuilder
 from broadloom.graph.ir import Output, TensorType
 from broadloom.ops.table import OPS
-from broadloom.passes.small_matrices import ROTATED
+from broadloom.passes.small_matrices import FEW, FEW_ROTATED, LIMIT, SHORT
 from broadloom.runtime.target import assembly, host
 from tests.compiled.modules import Module
 from tests.compiled.modules import compiled as compiled_graph
@@ -263,13 +263,13 @@ def eigenvalues(a: Array) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 25])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 32, 33])
 def test_eigenvalues(n: int, dtype: Any, rng: np.random.Generator) -> None:
     compiled = bl.compile(eigenvalues, fullgraph=True)
     for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
         a = hermitian(matrices(rng, dtype, count, n, n))
         assert_close(compiled(a), eigenvalues(a))
-    assert ("lanes_eigvalsh" in routines(compiled)) == (n <= ROTATED)
+    assert ("lanes_eigvalsh" in routines(compiled)) == (n <= LIMIT)
 
 
 def eigenvectors(a: Array) -> tuple[Array, ...]:
@@ -287,7 +287,7 @@ def assert_decomposed(a: Array, w: Array, v: Array, want: Array) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 25])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 24, 32, 33])
 def test_eigenvectors(n: int, dtype: Any, rng: np.random.Generator) -> None:
     compiled = bl.compile(eigenvectors, fullgraph=True)
     for count in (*(int(c) for c in rng.permutation(COUNTS)[:2]), 20):
@@ -297,7 +297,16 @@ def test_eigenvectors(n: int, dtype: Any, rng: np.random.Generator) -> None:
         w, v, w2, v2 = compiled(a)
         assert_decomposed(a, w, v, np.linalg.eigvalsh(a))
         assert_decomposed(upper, w2, v2, np.linalg.eigvalsh(upper))
-    assert ("lanes_eigh" in routines(compiled)) == (n <= ROTATED)
+    assert ("lanes_eigh" in routines(compiled)) == (n <= LIMIT)
+
+
+@pytest.mark.parametrize("program", [eigenvalues, eigenvectors])
+def test_few_matrices_are_rotated_where_they_are_small(program: Any, rng: np.random.Generator) -> None:
+    for n, few in ((SHORT, FEW), (SHORT + 1, FEW_ROTATED), (LIMIT, FEW_ROTATED)):
+        for count in (few - 1, few):
+            compiled = bl.compile(program, fullgraph=True, dynamic=False)
+            compiled(hermitian(matrices(rng, np.float32, count, n, n)))
+            assert any(r.startswith("lanes") for r in routines(compiled)) == (count == few)
 
 
 def test_eigenvectors_in_any_strides(rng: np.random.Generator) -> None:

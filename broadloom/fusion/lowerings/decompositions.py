@@ -16,7 +16,7 @@ from broadloom.fusion.lower import Lowering
 from broadloom.fusion.lowerings.lanes import lower_beside
 from broadloom.fusion.lowerings.linalg import columns_first, copied, delivered, region_of
 from broadloom.graph.ir import Node, TensorType, ValueId
-from broadloom.passes.small_matrices import ROTATED, Choice, Lanes, choose
+from broadloom.passes.small_matrices import Choice, Lanes, choose
 from broadloom.symbolic import Size, ge, product, smin
 
 
@@ -149,7 +149,7 @@ def _hermitian(state: Lowering, node: Node, a: TensorBox, vectors: bool) -> tupl
 
 
 def _rotated(a: TensorBox) -> Choice:
-    return choose(product(a.shape[:-2]), a.shape[-2:], ROTATED)
+    return choose(product(a.shape[:-2]), a.shape[-2:], rotated=True)
 
 
 def lower_eigh(state: Lowering, node: Node, ids: Sequence[ValueId], a: TensorBox) -> tuple[TensorBox, ...]:
