@@ -5,20 +5,26 @@ from __future__ import annotations
 from jax.numpy import (
     abs,  # NumPy's names
     astype,
+    bfloat16,
     concatenate,
     cumsum,
     exp,
     fft,
     float32,
+    int32,
     linalg,
     log,
+    matmul,
     max,
     mean,
     minimum,
+    moveaxis,
     pad,
     sin,
     sqrt,
     sum,
+    take,
+    take_along_axis,
     tanh,
     uint8,
     var,
@@ -27,7 +33,9 @@ from jax.scipy.special import erf
 
 __all__ = [
     "abs",
+    "add_at",
     "astype",
+    "bfloat16",
     "concatenate",
     "cumsum",
     "erf",
@@ -36,14 +44,26 @@ __all__ = [
     "float32",
     "linalg",
     "log",
+    "matmul_int32",
     "max",
     "mean",
     "minimum",
+    "moveaxis",
     "pad",
     "sin",
     "sqrt",
     "sum",
+    "take",
+    "take_along_axis",
     "tanh",
     "uint8",
     "var",
 ]
+
+
+def add_at(x, places, values):
+    return x.at[places].add(values)
+
+
+def matmul_int32(a, b):
+    return matmul(a, b, preferred_element_type=int32)

@@ -9,11 +9,29 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import abs, exp, fft, float32, linalg, log, sin, sqrt, tanh, uint8  # NumPy's names
+from torch import abs, bfloat16, exp, fft, float32, linalg, log, moveaxis, sin, sqrt, tanh, uint8  # NumPy's names
 from torch.nn import functional
 from torch.special import erf
 
-__all__ = ["abs", "erf", "exp", "fft", "float32", "linalg", "log", "sin", "sqrt", "tanh", "uint8"]
+__all__ = [
+    "abs",
+    "bfloat16",
+    "erf",
+    "exp",
+    "fft",
+    "float32",
+    "linalg",
+    "log",
+    "moveaxis",
+    "sin",
+    "sqrt",
+    "tanh",
+    "uint8",
+]
+
+
+def add_at(x, places, values):
+    return torch.index_add(x, 0, places, values)
 
 
 def astype(x, dtype):
@@ -26,6 +44,10 @@ def concatenate(parts, axis=0):
 
 def cumsum(x):
     return torch.cumsum(x, 0)
+
+
+def matmul_int32(a, b):
+    return torch._int_mm(a, b)  # the one product of bytes that it has, and multiplies itself
 
 
 def max(x, axis=None, keepdims=False):
@@ -50,6 +72,14 @@ def pad(x, widths, mode="constant"):
 
 def sum(x, axis=None, keepdims=False):
     return torch.sum(x, dim=axis, keepdim=keepdims)
+
+
+def take(x, places, axis):
+    return torch.index_select(x, axis, places)
+
+
+def take_along_axis(x, places, axis):
+    return torch.gather(x, axis, places)
 
 
 def var(x):

@@ -17,6 +17,7 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from benchmarks.workloads import Arrays, Function, Workload
 
@@ -34,10 +35,12 @@ TRIFLE = Workload("trifle", "the square roots of 3", _roots, lambda s: (np.ones(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`call()` computes; `to_numpy` turns what it returned into NumPy arrays."""
+    """`call()` computes; `to_numpy` turns what it returned into NumPy arrays. `part()` computes the part of it whose
+    time is taken as well."""
 
     call: Callable[[], Any]
     to_numpy: Callable[[Any], Any] = np.asarray
+    part: Callable[[], Any] | None = None
 
 
 Prepare = Callable[[Workload, Arrays], Prepared | None]
@@ -75,13 +78,24 @@ def numpy(workload: Workload, arguments: Arrays) -> Prepared:
 
 def broadloom(workload: Workload, arguments: Arrays) -> Prepared:
     module = importlib.import_module("broadloom")
-    compiled = module.compile(workload.make(importlib.import_module("benchmarks.arrays_numpy")))
-    return Prepared(partial(stepped(compiled, workload.steps), *arguments))
+    namespace = importlib.import_module("benchmarks.arrays_numpy")
+    compiled = module.compile(workload.make(namespace), dynamic=True if workload.symbolic else None)
+    part = workload.part and partial(module.compile(workload.part(namespace)), *arguments)
+    return Prepared(partial(stepped(compiled, workload.steps), *arguments), part=part)
 
 
 def _torch(workload: Workload, arguments: Arrays, function: Function) -> Prepared:
-    tensors = [importlib.import_module("torch").from_numpy(a) for a in arguments]
-    return Prepared(partial(stepped(function, workload.steps), *tensors), lambda t: t.numpy())
+    module = importlib.import_module("torch")
+
+    def tensor(a: np.ndarray) -> Any:
+        return (
+            module.from_numpy(a.view(np.int16)).view(module.bfloat16) if a.dtype == bfloat16 else module.from_numpy(a)
+        )
+
+    def array(t: Any) -> np.ndarray:
+        return t.view(module.int16).numpy().view(bfloat16) if t.dtype == module.bfloat16 else t.numpy()
+
+    return Prepared(partial(stepped(function, workload.steps), *map(tensor, arguments)), array)
 
 
 def torch(workload: Workload, arguments: Arrays) -> Prepared | None:
@@ -142,6 +156,7 @@ COLUMNS: dict[str, Column] = {
     )
 }
 OURS = "broadloom"
+PART = f"{OURS}, a part"  # the times of `Prepared.part`, which is no column
 
 
 def start(column: Column, threads: int) -> str:

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.columns import OURS, Column
+from benchmarks.columns import OURS, PART, Column
 from benchmarks.processes import MEMORY, ROOT, ColumnError, Process, environment
 from benchmarks.results import Cell, Facts, Run, compared
 from benchmarks.timing import Effort, in_rounds
@@ -115,16 +115,18 @@ def prepare(process: Process, workload: Workload, folder: Path) -> Cell | None:
 
 
 def steady(
-    processes: dict[str, Process], plan: Plan, draw: random.Random
+    processes: dict[str, Process], plan: Plan, draw: random.Random, has_part: bool
 ) -> tuple[dict[str, list[float | None]], dict[str, str]]:
-    """The times of the prepared processes, and the failures of those that broke down on the way."""
+    """The times of the prepared processes, that of our part, and the failures of those that broke down on the way."""
     failures: dict[str, str] = {}
     long: set[str] = set()
 
     def measure(name: str, count: int) -> float:
         time.sleep(SETTLE)
+        part = name == PART
         try:
-            seconds: float = processes[name].ask("time", count=count, untimed=name not in long)["seconds"]
+            process = processes[OURS if part else name]
+            seconds: float = process.ask("time", count=count, untimed=name not in long, part=part)["seconds"]
         except ColumnError as failure:
             failures.setdefault(name, str(failure))
             return float("inf")
@@ -132,7 +134,8 @@ def steady(
             long.add(name)
         return seconds
 
-    return in_rounds(measure, list(processes), OURS, plan.effort, draw), failures
+    names = [*processes, PART] if has_part and OURS in processes else list(processes)
+    return in_rounds(measure, names, (OURS, PART), plan.effort, draw), failures
 
 
 def measure_workload(
@@ -145,9 +148,9 @@ def measure_workload(
         if cell is not None:
             cells[name] = cell
     ready = {name: processes[name] for name, cell in cells.items() if not cell.failed}
-    times, failures = steady(ready, plan, draw)
+    times, failures = steady(ready, plan, draw, workload.part is not None)
     for name, seconds in times.items():
-        old = cells[name]
+        old = cells.get(name, Cell())
         failed = failures.get(name, "")
         cells[name] = Cell(() if failed else tuple(seconds), None, old.warm, old.peak, old.error, failed)
     return cells

@@ -309,6 +309,81 @@ def recurrence(h, a, b):
 
 
 @parallel
+def take_rows(table, rows):
+    out = np.empty((rows.size, table.shape[1]), table.dtype)
+    for i in prange(rows.size):
+        out[i] = table[rows[i]]
+    return out
+
+
+@parallel
+def take_along(x, order):
+    out = np.empty_like(x)
+    for i in prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, order[i, j]]
+    return out
+
+
+@serial
+def scatter_add(total, places, values):
+    out = total.copy()
+    for i in range(places.size):
+        out[places[i]] += values[i]
+    return out
+
+
+@parallel
+def scatter_rows(total, places, values):
+    """A block of columns to each thread, so that no two add to the same number."""
+    out = total.copy()
+    width = 16
+    for block in prange((out.shape[1] + width - 1) // width):
+        start, stop = block * width, min(out.shape[1], block * width + width)
+        for i in range(places.size):
+            for j in range(start, stop):
+                out[places[i], j] += values[i, j]
+    return out
+
+
+@parallel
+def transposed_sum(x, y):
+    """In squares that a cache holds."""
+    rows, columns = x.shape
+    out = np.empty_like(x)
+    width = 32
+    for block in prange((rows + width - 1) // width):
+        for left in range(0, columns, width):
+            for i in range(block * width, min(rows, block * width + width)):
+                for j in range(left, min(columns, left + width)):
+                    out[i, j] = x[i, j] + y[j, i]
+    return out
+
+
+@parallel
+def channels_first(photo):
+    rows, columns, channels = photo.shape
+    out = np.empty((channels, rows, columns), np.float32)
+    for i in prange(rows):
+        for c in range(channels):
+            for j in range(columns):
+                out[c, i, j] = f4(photo[i, j, c]) * f4(1 / 255)
+    return out
+
+
+@parallel_sums
+def column_sums(x):
+    rows, columns = x.shape
+    sums = np.zeros((PIECES, columns), np.float32)
+    step = (rows + PIECES - 1) // PIECES
+    for p in prange(PIECES):
+        for i in range(p * step, min(rows, (p + 1) * step)):
+            for j in range(columns):
+                sums[p, j] += x[i, j]
+    return sums.sum(axis=0)
+
+
+@parallel
 def scaled_copy(x):
     out = np.empty_like(x)
     for i in prange(x.size):
@@ -338,4 +413,11 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "cumsum": cumsum,
     "recurrence": recurrence,
     "scaled-copy": scaled_copy,
+    "take-rows": take_rows,
+    "take-along-axis": take_along,
+    "scatter-add": scatter_add,
+    "scatter-rows": scatter_rows,
+    "transposed-sum": transposed_sum,
+    "channels-first": channels_first,
+    "column-sums": column_sums,
 }

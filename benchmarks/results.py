@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from benchmarks.columns import COLUMNS, OURS
 from benchmarks.timing import Spread, Time, paired, spread
@@ -21,7 +22,7 @@ from benchmarks.timing import Spread, Time, paired, spread
 PEERS = tuple(name for name in COLUMNS if name != OURS)  # NumPy is one to be faster than
 # Of the largest value of NumPy's result, by its dtype. Sums that NumPy takes one value after the other are as far off
 # as that themselves.
-TOLERANCES = {"float32": 1e-3, "float64": 1e-7}
+TOLERANCES = {"bfloat16": 1e-2, "float32": 1e-3, "float64": 1e-7}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ def error(result: Any, expected: Any) -> float:
     a, b = np.asarray(result), np.asarray(expected)
     if a.shape != b.shape:
         return math.inf
+    if b.dtype == bfloat16:
+        a, b = a.astype(np.float32), b.astype(np.float32)
     if b.dtype.kind in "iub":
         return float(np.max(np.abs(a.astype(np.int64) - b.astype(np.int64)), initial=0))
     most = float(np.max(np.abs(b), initial=0))

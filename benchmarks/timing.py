@@ -6,7 +6,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,25 +98,35 @@ class Effort:
     turn: float = 4e-3
 
 
+FIRST = 3  # rounds that all take part in
+
+
 def in_rounds(
-    measure: Callable[[str, int], float], names: Sequence[str], ours: str, effort: Effort, draw: random.Random
+    measure: Callable[[str, int], float],
+    names: Sequence[str],
+    ours: Collection[str],
+    effort: Effort,
+    draw: random.Random,
 ) -> dict[str, list[float | None]]:
     """Seconds a call of each column, one of each round, None for a round it did not take part in.
 
     `measure(name, count)` gives the seconds a call, of `count` calls. Each round takes the columns in random
-    order. Ours and the two fastest others are measured in all rounds, the rest until its time is spent, three times at
-    least.
+    order. Ours and the two others that are fastest in the first three rounds are measured in all, the rest until its
+    time is spent.
     """
     once = {name: measure(name, 1) for name in names}
     repeats = {name: max(1, min(10_000, int(effort.turn / max(s, 1e-9)))) for name, s in once.items()}
-    leading = {ours, *sorted((n for n in names if n != ours), key=lambda n: once[n])[:2]} & set(names)
+    leading = set(names)
     found: dict[str, list[float | None]] = {name: [] for name in names}
     spent = dict.fromkeys(names, 0.0)
     for index in range(effort.most):
+        if index == FIRST:
+            medians = {n: statistics.median(s for s in found[n] if s is not None) for n in names if n not in ours}
+            leading = {*sorted(medians, key=lambda n: medians[n])[:2], *ours} & set(names)
         if index >= effort.least and all(spent[name] >= effort.seconds for name in leading):
             break
         for name in draw.sample(sorted(names), len(names)):
-            if name in leading or index < 3 or spent[name] < effort.seconds:
+            if name in leading or spent[name] < effort.seconds:
                 seconds = measure(name, repeats[name])
                 spent[name] += seconds * repeats[name]
                 found[name].append(seconds)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from benchmarks.columns import COLUMNS, Column, Prepared, forget, start
 from benchmarks.processes import processors
@@ -33,15 +34,19 @@ def resident(field: str) -> int:
 
 
 def save(folder: Path, arrays: tuple[np.ndarray, ...]) -> None:
-    """Keep arrays as files 0.npy, 1.npy, ..."""
+    """Keep arrays as files 0.npy, 1.npy, ...; bfloat16, which the format has no name for, as 0.bfloat16.npy."""
     folder.mkdir(parents=True, exist_ok=True)
     for index, array in enumerate(arrays):
-        np.save(folder / f"{index}.npy", array)
+        if array.dtype == bfloat16:
+            np.save(folder / f"{index}.bfloat16.npy", array.view(np.uint16))
+        else:
+            np.save(folder / f"{index}.npy", array)
 
 
 def load(folder: Path) -> tuple[np.ndarray, ...]:
     """The arrays that were kept in a folder."""
-    return tuple(np.load(folder / f"{index}.npy") for index in range(len(list(folder.glob("*.npy")))))
+    files = sorted(folder.glob("*.npy"), key=lambda f: int(f.name.split(".")[0]))
+    return tuple(np.load(f).view(bfloat16) if ".bfloat16." in f.name else np.load(f) for f in files)
 
 
 class Session:
@@ -84,10 +89,11 @@ class Session:
         self.prepared.call()
         return {"seconds": seconds, "peak": max(0, resident("VmHWM") - self.base)}
 
-    def time(self, count: int, untimed: bool) -> dict[str, Any]:
-        """Seconds a call, of `count` calls in a row, after an untimed one."""
+    def time(self, count: int, untimed: bool, part: bool) -> dict[str, Any]:
+        """Seconds a call, of `count` calls in a row, after an untimed one; of the part, if asked for."""
         assert self.prepared is not None
-        call = self.prepared.call
+        call = self.prepared.part if part else self.prepared.call
+        assert call is not None
         if untimed:
             call()
         gc.disable()

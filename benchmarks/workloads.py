@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from examples import black_scholes as example_prices
 from examples import image_pipeline
@@ -26,11 +27,12 @@ Arrays = tuple[np.ndarray, ...]
 class Workload:
     """`make(namespace)` gives the function, `arguments(scale)` its arguments; scale 1 is the size that is timed.
 
-    `line` is its name in the list of promises, empty for those nothing is promised of. A function with `steps` maps a
-    state, its first argument, to the next one and is run that often in a call. `bound` is what limits it: "memory"
-    where its arguments and results have to come through memory, else empty. `flops` are multiplications and additions
-    at scale 1, where they are all that counts. `numpy_only` functions are written with NumPy itself and have no other
-    namespace.
+    `line` is its name in the list of promises, empty where no more is promised than of all. A function with `steps`
+    maps a state, its first argument, to the next one and is run that often in a call. `bound` is what limits it:
+    "memory" where its arguments and results have to come through memory, else empty. `flops` are multiplications and
+    additions at scale 1, where they are all that counts. `numpy_only` functions are written with NumPy itself and have
+    no other namespace. `symbolic` ones are compiled by us for all sizes at once. `part` makes a function of the same
+    arguments, whose time is taken in the same rounds: what the whole function is to cost little more than.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Workload:
     bound: str = ""
     flops: float = 0.0
     numpy_only: bool = False
+    symbolic: bool = False
+    part: Callable[[Any], Function] | None = None
 
 
 def _rng() -> np.random.Generator:
@@ -229,6 +233,69 @@ def scaled_dense(xp: Any) -> Function:
     return scaled_dense
 
 
+def product_of_dense(xp: Any) -> Function:
+    def product_of_dense(x, weight, bias):
+        return x @ weight
+
+    return product_of_dense
+
+
+def integer_product(xp: Any) -> Function:
+    def integer_product(a, b):
+        return xp.matmul_int32(a, b)
+
+    return integer_product
+
+
+def narrow_product(xp: Any) -> Function:
+    def narrow_product(a, b):
+        return xp.astype(a @ b, xp.bfloat16)
+
+    return narrow_product
+
+
+def take_rows(xp: Any) -> Function:
+    def take_rows(table, rows):
+        return xp.take(table, rows, axis=0)
+
+    return take_rows
+
+
+def take_along(xp: Any) -> Function:
+    def take_along(x, order):
+        return xp.take_along_axis(x, order, axis=1)
+
+    return take_along
+
+
+def scatter_add(xp: Any) -> Function:
+    def scatter_add(total, places, values):
+        return xp.add_at(total, places, values)
+
+    return scatter_add
+
+
+def transposed_sum(xp: Any) -> Function:
+    def transposed_sum(x, y):
+        return x + y.T
+
+    return transposed_sum
+
+
+def channels_first(xp: Any) -> Function:
+    def channels_first(photo):
+        return xp.astype(xp.moveaxis(photo, -1, 0), xp.float32) * (1 / 255)
+
+    return channels_first
+
+
+def column_sums(xp: Any) -> Function:
+    def column_sums(x):
+        return xp.sum(x, axis=0)
+
+    return column_sums
+
+
 def fft(xp: Any) -> Function:
     def fft(x):
         return xp.fft.fft(x)
@@ -328,6 +395,41 @@ def square(n: int, scale: float) -> Arrays:
 def batched(scale: float) -> Arrays:
     n = _size(512, scale)
     return _normal(n, 32, 64), _normal(n, 64, 128)
+
+
+def bytes_to_multiply(scale: float) -> Arrays:
+    n = _size(512, scale)
+    a, b = _rng().integers(-128, 128, (2, n, n), dtype=np.int8)
+    return a, b
+
+
+def halves_to_multiply(scale: float) -> Arrays:
+    a, b = square(512, scale)
+    return a.astype(bfloat16), b.astype(bfloat16)
+
+
+def rows_of_a_table(scale: float) -> Arrays:
+    n = _size(10_000, scale)
+    return _normal(n, 256), _rng().integers(0, n, 2 * n)
+
+
+def order_in_rows(scale: float) -> Arrays:
+    x = _normal(_size(2000, scale), 1000)
+    return x, np.argsort(x, axis=1)
+
+
+def values_to_add(scale: float) -> Arrays:
+    n = _size(10_000, scale)
+    return _normal(n), _rng().integers(0, n, 100 * n), _normal(100 * n)
+
+
+def rows_to_add(scale: float) -> Arrays:
+    table, rows = rows_of_a_table(scale)
+    return table, rows, _normal(rows.size, 256)
+
+
+def two_squares(scale: float) -> Arrays:
+    return square(2048, scale)
 
 
 def matrix_vector(scale: float) -> Arrays:
@@ -466,10 +568,43 @@ WORKLOADS: tuple[Workload, ...] = (
         line="matmul batched",
         flops=2.0 * 512 * 32 * 128 * 64,
     ),
+    Workload(
+        "matmul-symbolic",
+        "512 times 32x64 by 64x128, compiled for all sizes",
+        product,
+        batched,
+        flops=2.0 * 512 * 32 * 128 * 64,
+        symbolic=True,
+    ),
+    Workload("matmul-int8", "512x512 int8 times int8 to int32", integer_product, bytes_to_multiply, flops=2.0 * 512**3),
+    Workload(
+        "matmul-bfloat16", "512x512 times 512x512, bfloat16", narrow_product, halves_to_multiply, flops=2.0 * 512**3
+    ),
     Workload("matrix-vector", "8192x8192 times a vector", product, matrix_vector, line="matrix-vector", bound="memory"),
-    Workload("dense-gelu", "gelu of x @ w + b, 1024", dense_gelu, dense, line="dense gelu", flops=2.0 * 1024**3),
     Workload(
         "scaled-dense", "(x - mean) * scale @ w, 1e5x64 times 64x64", scaled_dense, scaled, flops=2.0 * 1e5 * 64**2
+    ),
+    Workload(
+        "dense-gelu",
+        "gelu of x @ w + b, 1024",
+        dense_gelu,
+        dense,
+        line="dense gelu",
+        flops=2.0 * 1024**3,
+        part=product_of_dense,
+    ),
+    Workload("take-rows", "20000 rows of a table of 10000x256", take_rows, rows_of_a_table),
+    Workload("take-along-axis", "2000 rows of 1000, each in its order", take_along, order_in_rows),
+    Workload("scatter-add", "1e6 values added at 10000 places", scatter_add, values_to_add),
+    Workload("scatter-rows", "20000 rows of 256 added to 10000", scatter_add, rows_to_add),
+    Workload("transposed-sum", "x + y.T, 2048x2048", transposed_sum, two_squares, bound="memory"),
+    Workload("channels-first", "1080x1920x3 uint8 to 3x1080x1920 float32", channels_first, photograph, bound="memory"),
+    Workload(
+        "column-sums",
+        "sums of 8 columns of 1e6",
+        column_sums,
+        lambda s: (_normal(_size(1_000_000, s), 8),),
+        bound="memory",
     ),
     *(
         Workload(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import broadloom as bl
 from benchmarks import __main__ as command
@@ -30,8 +31,9 @@ from benchmarks import (
     tables,
     throughput,
     timing,
+    worker,
 )
-from benchmarks.columns import COLUMNS, OURS
+from benchmarks.columns import COLUMNS, OURS, PART
 from benchmarks.comparison import Plan
 from benchmarks.lines import BLAS_LINES, REASONS, STEADY_LINES, TRIAD_LINES, lines
 from benchmarks.processes import CHOSEN_PROCESSOR, MEMORY, ColumnError, Process, environment
@@ -173,6 +175,8 @@ def test_results_are_compared_by_dtype() -> None:
     pixels = np.uint8([0, 255])
     assert close(np.uint8([1, 254]), pixels) and not close(np.uint8([2, 255]), pixels)
     assert error(np.uint8([255]), np.uint8([0])) == 255
+    half = np.array([0, 1000], bfloat16)
+    assert close(half + bfloat16(4), half) and not close(half + bfloat16(16), half)
     assert not close(np.zeros(3), np.zeros((3, 1))) and not close(np.array([np.nan, 1000]), double)
     assert compared((single, single + 10), (single, single)) == (0.01, False)
     assert compared((single,), (single, single)) == (math.inf, False)
@@ -201,14 +205,14 @@ def test_rounds_take_all_columns_in_random_order_and_the_leading_ones_to_the_end
         asked.append((name, count))
         return cost[name]
 
-    found = timing.in_rounds(measure, list(cost), "ours", Effort(1.0, 5, 20), random.Random(1))
+    found = timing.in_rounds(measure, list(cost), ("ours",), Effort(1.0, 5, 20), random.Random(1))
     taken = {name: sum(s is not None for s in seconds) for name, seconds in found.items()}
     assert {len(s) for s in found.values()} == {8}  # until the fastest have had their second
     assert taken == {"ours": 8, "fast": 8, "second": 8, "slow": 3, "slowest": 3}
     assert asked[:5] == [(name, 1) for name in cost]
     rounds = [tuple(n for n, _ in asked[5 + 5 * r : 10 + 5 * r]) for r in range(3)]
     assert len(set(rounds)) > 1 and all(set(r) == set(cost) for r in rounds)
-    short = timing.in_rounds(lambda n, c: 1e-6, ["ours"], "ours", Effort(1.0, 2, 4), random.Random(1))
+    short = timing.in_rounds(lambda n, c: 1e-6, ["ours"], ("ours",), Effort(1.0, 2, 4), random.Random(1))
     assert short == {"ours": [1e-6] * 4}
 
 
@@ -220,6 +224,8 @@ def a_run() -> Run:
         "matmul-64": Facts("product", "matmul 64", "", 524288.0, 49152),
         "heat": Facts("stencil", "", "", 0.0, 10),
         "gelu": Facts("pointwise", "W1b", "", 0.0, 3 * 10**9),
+        "fft": Facts("rows", "", "", 0.0, 10),
+        "dense-gelu": Facts("product", "dense gelu", "", 0.0, 10),
     }
     cells = {
         "softmax": {
@@ -232,6 +238,11 @@ def a_run() -> Run:
         "matmul-64": {"numpy": Cell((2e-6,) * 3), "broadloom": Cell((1e-6, 1e-6, 1e-6))},
         "heat": {"numpy": Cell((1.0,)), "jax": Cell(failed="ValueError: no"), "broadloom": Cell(failed="wrong result")},
         "gelu": {"broadloom": Cell((0.25, 0.25, 0.25))},
+        "fft": {"jax": Cell((), 0.02, 0.01, failed="wrong result"), "broadloom": Cell((1.0,) * 3, 0.1, 0.01)},
+        "dense-gelu": {  # the machine was slower from round to round, for both
+            "broadloom": Cell((1.02, 2.04, 4.0)),
+            PART: Cell((1.0, 2.0, 4.0)),
+        },
     }
     limits = {"1": dict.fromkeys(("triad", "triad_past_caches", "read", "matmul"), 10.0)}
     limits["2"] = {"triad": 15.0, "triad_past_caches": 20.0, "read": 30.0, "matmul": 200.0}
@@ -273,13 +284,23 @@ def test_lines_are_judged_by_the_spread() -> None:
         "softmax: first call, cold, over torch-compile's, cold": (0.06, False),
         "softmax: first call, warm, over jax's, cold": (0.2, True),
         "softmax: first call, warm, over torch-compile's, cold": (0.01, True),
+        "dense-gelu: time over that of the product alone": (1.02, True),
+    }
+    run.cells["fresh"]["fft"]["jax"] = Cell((1.0,) * 3, 0.02, 0.01)  # nothing but its first call is promised
+    found = {line.what: (line.workload, line.reason) for line in lines(run, "fresh") if "fft" in line.what}
+    assert found == {
+        "fft: first call, cold, over jax's, cold": ("fft", REASONS["fft: first call over jax's"]),
+        "fft: first call, warm, over jax's, cold": ("fft", ""),
     }
     run.arithmetic["gelu"] = 0.225
     assert "gelu: share of the larger limit (arithmetic)" in {
         x.what for x in lines(run, "fresh") if x.measured.low == 0.9
     }
     reasons = {line.what: line.reason for line in lines(run, "fresh")}
-    assert reasons["softmax: first call, cold, over jax's, cold"] == REASONS["first call over jax's"]
+    assert reasons["softmax: first call, cold, over jax's, cold"] == REASONS["W3a: first call over jax's"]
+    assert (
+        reasons["softmax: first call, cold, over torch-compile's, cold"] == REASONS["first call over torch-compile's"]
+    )
     assert reasons["layer-norm: share of the triad"] == ""
     cells = run.cells["fresh"]
     cells["softmax"]["broadloom"] = Cell((1.8, 6.0, 2.5))  # 0.9, 1.5 and 1.25 of jax's: slower, but not beyond doubt
@@ -287,6 +308,15 @@ def test_lines_are_judged_by_the_spread() -> None:
     cells["softmax"]["broadloom"] = Cell((2.2, 6.0, 2.5))
     assert not next(lines(run, "fresh")).holds
     assert list(lines(Run(), "fresh")) == []
+
+
+def test_reasons_belong_to_lines() -> None:
+    """Each is of a kind of line, or of a line and a kind."""
+    kinds = {"time", "mean", "share", "speed", "epilogue"}
+    kinds |= {f"{w}first call over {p}'s" for w in ("", "warm ") for p in ("jax", "torch-compile")}
+    for name in REASONS:
+        line, _, kind = name.rpartition(": ")
+        assert kind in kinds and line in FULL_LINES | set(BY_NAME) | {""}, name
 
 
 def test_the_tables_show_what_the_run_holds() -> None:
@@ -328,7 +358,7 @@ def test_the_document_is_written_from_its_data(tmp_path: Path) -> None:
     document.write(source, target)
     text = target.read_text()
     assert text == document.text(a_run()) and (tmp_path / "page.svg").exists()
-    assert "5 kept, 5 missed" in text
+    assert "6 kept, 5 missed" in text
     assert "| softmax | W3a | 4 s (4-7.2) |" in text and "heat, jax, memory kept: ValueError: no" in text
 
 
@@ -355,6 +385,13 @@ def test_processes_get_threads_caches_and_the_processor_s_own_code(tmp_path: Pat
     assert fresh["BROADLOOM_NUM_THREADS"] == fresh["OMP_NUM_THREADS"] == "3"
     assert fresh["BROADLOOM_CACHE_DIR"].startswith(str(tmp_path))
     assert {k: v for k, v in kept.items() if k not in fresh} == MEMORY["kept"] != {}
+
+
+def test_arrays_are_kept_with_their_dtypes(tmp_path: Path) -> None:
+    given = (*(np.arange(k, dtype=np.int8) for k in range(12)), np.array([1, 1.5], bfloat16), np.ones((2, 0)))
+    worker.save(tmp_path / "some", given)
+    found = worker.load(tmp_path / "some")
+    assert [(a.dtype, a.shape, a.tobytes()) for a in found] == [(a.dtype, a.shape, a.tobytes()) for a in given]
 
 
 def test_a_process_says_what_it_could_not_do(tmp_path: Path) -> None:
@@ -412,6 +449,22 @@ def test_a_small_run_measures_every_column_and_finds_wrong_results(
     monkeypatch.setattr(comparison, "compared", lambda a, b: (0.5, False))
     wrong = comparison.compare(dataclasses.replace(plan, workloads=chosen[:1]), said.append)
     assert wrong.cells["kept"]["n-body"][OURS].failed == "wrong result, off by 0.5"
+
+
+def test_the_product_alone_takes_its_turn_in_the_same_rounds() -> None:
+    python = Path(sys.executable)
+    effort = Effort(0.001, 3, 3)
+    plan = Plan(
+        [BY_NAME["dense-gelu"]], [COLUMNS["numpy"], COLUMNS[OURS]], python, python, 1, effort=effort, scale=0.01
+    )
+    row = comparison.compare(plan, lambda text: None).cells["fresh"]["dense-gelu"]
+    assert list(row) == ["numpy", OURS, PART]
+    assert all(len(cell.seconds) == 3 and None not in cell.seconds for cell in row.values())
+    x, weight, bias = BY_NAME["dense-gelu"].arguments(0.01)
+    prepared = columns.broadloom(BY_NAME["dense-gelu"], (x, weight, bias))
+    assert prepared.part is not None
+    np.testing.assert_allclose(prepared.part(), x @ weight, rtol=1e-5, atol=1e-6)
+    assert [w.name for w in WORKLOADS if w.part] == ["dense-gelu"]
 
 
 def test_the_limits_are_those_of_loops_that_compute() -> None:
