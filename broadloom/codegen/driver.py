@@ -206,6 +206,7 @@ class _Run:
             for number, step in enumerate(program.steps)
             if isinstance(step, Extern) and step.routine in fft.ROUTINES
         }
+        self.transform_kernels: dict[object, fft.Kernel] = {}
         slots += [len(x.buffers) + len(x.words) + 1 + x.slots for x in products.values()]
         slots += [fft.arguments(work) for work in self.transforms.values()]
         self.block = ArgumentBlock(self.b, max((1, *slots)))
@@ -431,7 +432,7 @@ class _Run:
     def _transform(self, number: int) -> None:
         """Runs the kernel with rows side by side where there are enough rows, else that for single ones."""
         work = self.transforms[number]
-        runs = [partial(self._launch_transform, work, rows, f"fft{number}.{rows}") for rows in work.widths]
+        runs = [partial(self._launch_transform, work, self._transform_kernel(number, rows)) for rows in work.widths]
         if len(runs) == 1:
             runs[0]()
             return
@@ -439,9 +440,16 @@ class _Run:
         rows = self.indexer.value(work.axes[work.lane].size)
         self.block.either(self.b.icmp("sge", rows, i64(work.lanes)), *runs)
 
-    def _launch_transform(self, work: fft.Work, rows: int, name: str) -> None:
+    def _transform_kernel(self, number: int, rows: int) -> fft.Kernel:
+        """The kernel for so many rows side by side: a new one, or that of an earlier step of the same form."""
+        form = self.transforms[number].form, rows
+        if form not in self.transform_kernels:
+            self.transform_kernels[form] = fft.Kernel(self.module, self.transforms[number], rows, f"fft{number}.{rows}")
+        return self.transform_kernels[form]
+
+    def _launch_transform(self, work: fft.Work, kernel: fft.Kernel) -> None:
         """Shares the groups of rows out among chunks; one chunk where the work pays for one thread only."""
-        b, kernel = self.b, fft.Kernel(self.module, work, rows, name)
+        b, rows = self.b, kernel.rows
         groups = self._count(work.groups(rows))
         most = work.chunks(rows)
         paying = b.udiv(b.mul(groups, i64(int(work.cost(rows)) + 1)), i64(int(CHUNK_COST)))

@@ -172,6 +172,21 @@ def test_solves_of_one_kind_are_one_function():
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_transforms_of_one_kind_are_one_function(dynamic):
+    def transformed(turns):
+        def function(x):
+            for _ in range(turns):
+                x = np.fft.ifft(np.fft.fft(x))
+            return x
+
+        return function
+
+    x = np.ones((3, 24), complex)
+    counts = [text_of(transformed(turns), x, dynamic=dynamic).count("\ndefine ") for turns in (4, 8)]
+    assert counts[0] == counts[1]
+
+
 def test_a_failure_in_shared_code_names_its_own_line():
     def function(a, b, c):
         x = np.linalg.solve(b, a)

@@ -71,6 +71,12 @@ class Work:
         return n
 
     @property
+    def form(self) -> object:
+        """All that decides the code, which gets the memory as arguments."""
+        layouts = tuple(r.layout for r in (*self.step.operands, *self.step.results))
+        return self.step.routine, self.step.attrs, layouts, self.dtype, self.axes, self.lane, self.lanes
+
+    @property
     def paired(self) -> bool:
         """Whether real numbers are taken two by two."""
         return self.step.routine != "fft" and self.n % 2 == 0
