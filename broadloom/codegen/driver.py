@@ -295,9 +295,13 @@ class _Run:
         ready = b.block("ready")
         b.cond_br(b.icmp("eq", base, Val("ptr", "null")), self.out_of_memory, ready)
         b.at(ready)
-        places = {x: b.gep("i8", base, self.indexer.value(x)) for x in dict.fromkeys(self.plan.offsets.values())}
+        # An offset is the sum of all sizes before it, so each is taken from the one before.
+        place, before, places = base, 0, dict[Size, Val]()
+        for offset in dict.fromkeys((*self.plan.offsets.values(), self.plan.total)):
+            places[offset] = place = b.gep("i8", place, self.indexer.value(offset - before))
+            before = offset
         self.bases.update((name, places[offset]) for name, offset in self.plan.offsets.items())
-        self.scratch = b.gep("i8", base, self.indexer.value(self.plan.total))
+        self.scratch = places[self.plan.total]
         return slot
 
     def _release(self, slot: Val | None) -> None:

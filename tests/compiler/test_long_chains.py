@@ -42,6 +42,11 @@ def program_of(function, *arrays):
     return fuse(default_pipeline().run(make_graph(function)(*arrays))).program
 
 
+def text_of(function, *arrays, dynamic=True):
+    graph = default_pipeline().run(make_graph(function, dynamic=dynamic)(*arrays))
+    return module_text(fuse(graph).program, host())
+
+
 # ---- searches, and kernels between them ---------------------------------------------------------------------------
 
 
@@ -67,6 +72,29 @@ def test_a_launch_stores_what_changed_alone():
     for instruction, most in (("store ", 5), ("getelementptr ", 6)):
         assert long.count(instruction) - short.count(instruction) <= most * launches
     assert long.count("getelementptr inbounds i8, ptr %t") - short.count("getelementptr inbounds i8, ptr %t") == 0
+
+
+def grown(turns):
+    def function(a, b):
+        for _ in range(turns):
+            a = np.concatenate([a, b]) + 1
+        return a
+
+    return function
+
+
+def test_places_of_growing_buffers_are_taken_one_from_the_other(rng):
+    """Each of them is as far as all before it together."""
+    counts = []
+    for turns in (10, 20, 40):
+        text = text_of(grown(turns), np.arange(5.0), np.arange(7.0))
+        run = text[text.index("@bl_run(") :]
+        counts.append(run[: run.index("\n}")].count("\n"))
+    assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0])
+    compiled = bl.compile(grown(20), dynamic=True, fullgraph=True)
+    for n, m in ((5, 7), (2, 3), (1000, 11), (0, 4), (1, 1)):
+        a, b = rng.normal(size=n), rng.normal(size=m)
+        np.testing.assert_array_equal(compiled(a, b), grown(20)(a, b))
 
 
 def test_launches_by_turns_of_branches_find_their_words(rng):
@@ -150,11 +178,6 @@ def solved(turns):
         return a
 
     return function
-
-
-def text_of(function, *arrays, dynamic=True):
-    graph = default_pipeline().run(make_graph(function, dynamic=dynamic)(*arrays))
-    return module_text(fuse(graph).program, host())
 
 
 @pytest.mark.parametrize("make", [products, activated])
