@@ -44,6 +44,7 @@ FFT = (
 )
 LIBRARY_FFTS = ("fft", *(f"fft-{n}" for n in (64, 1000, 1009, 4096, 65536, 1_000_000)))
 LIBRARY_PRODUCTS = ("matmul 64", "matmul 1024", "matmul 2048", "matmul batched", "matmul-symbolic")
+CALLED_BY_TORCH = ("W15a", *LIBRARY_PRODUCTS, "matmul-int8", "matmul-bfloat16", *LIBRARY_FFTS)
 # Why a line is missed, as it was measured, and what was tried; by "line: kind", or by the kind for all lines of it. A
 # line that has no name in the list of promises goes by its workload's. Parts of first calls are processor time.
 REASONS: dict[str, str] = {
@@ -87,13 +88,13 @@ REASONS: dict[str, str] = {
     **{
         f"{line}: first call over torch-compile's": "torch.compile compiles nothing here, but calls a library after 50 "
         "to 140 ms: a twentieth is 2.5 to 7 ms, and a bare run of LLVM takes 2 to 3"
-        for line in ("W15a", *LIBRARY_PRODUCTS, *LIBRARY_FFTS)
+        for line in CALLED_BY_TORCH
     },
     **{
         f"{line}: warm first call over torch-compile's": "torch.compile compiles nothing here, but calls a library "
         "after 50 to 140 ms: a fortieth is 1.3 to 3.5 ms, as long as it takes to capture a function, to read its "
         "object and to link it"
-        for line in ("W11b", "W11c", "W15a", *LIBRARY_PRODUCTS, *LIBRARY_FFTS)
+        for line in ("W11b", "W11c", *CALLED_BY_TORCH)
     },
     "W11b: first call over torch-compile's": "torch calls LAPACK. Of 58 ms LLVM's code generator takes 43, of which "
     "the quick one saves 15: most is the choice of instructions for the shuffles that transpose 8x8 blocks",
