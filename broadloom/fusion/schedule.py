@@ -191,7 +191,9 @@ def _pruned(kernel: Kernel, workspace: set[str], needed: set[str]) -> Kernel:
     while True:
         loaded = {x.buffer for s in kernel.stages for x in accesses(s.body) if x.mode == "load"}
         read = {i.name for s in kernel.stages for i in instructions_of(s.body) if isinstance(i, Accumulated)}
-        stores = frozenset(workspace - needed - loaded)
+        stores = frozenset(
+            b for b in effects_of(kernel).stored if b in workspace and b not in needed and b not in loaded
+        )
         folds = frozenset(a.name for a in kernel.accumulators) - read
         stages = (replace(s, body=without_dead(s.body, stores, folds)) for s in kernel.stages)
         kept = tuple(s for s in stages if s.body.instructions)
