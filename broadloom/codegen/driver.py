@@ -296,7 +296,8 @@ class _Run:
         b.cond_br(b.icmp("eq", base, Val("ptr", "null")), self.out_of_memory, ready)
         b.at(ready)
         # An offset is the sum of all sizes before it, so each is taken from the one before.
-        place, before, places = base, 0, dict[Size, Val]()
+        before: Size = 0
+        place, places = base, dict[Size, Val]()
         for offset in dict.fromkeys((*self.plan.offsets.values(), self.plan.total)):
             places[offset] = place = b.gep("i8", place, self.indexer.value(offset - before))
             before = offset
