@@ -232,7 +232,8 @@ def compare(c: Context, op: str, a: Value, b: Value) -> Value:
         return numbers.compare(c, op, a, b)  # type: ignore[arg-type]
     if isinstance(a, TupleValue | ListValue) and type(a) is type(b):
         return _sequences(c, op, a, b)
-    if op in ("==", "!="):
+    scalars = all(isinstance(x, bool | int | float | complex | np.generic) for x in (a, b))  # may give a np.bool
+    if op in ("==", "!=") and not scalars:
         return _equal(c, a, b) is (op == "==")
     if isinstance(a, SetValue) and isinstance(b, SetValue):
         return arithmetic(op, a.items, b.items)

@@ -15,7 +15,7 @@ import numpy as np
 from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.indexing import getitem, take
-from broadloom.frontend.operands import as_array, call, cast, constant, is_symbolic, known_dtype, promote
+from broadloom.frontend.operands import as_array, call, constant, is_symbolic, known_dtype, placed, promote
 from broadloom.frontend.shaping import array_of, np_atleast_1d, np_atleast_2d, np_atleast_3d, reshaped
 from broadloom.frontend.ufuncs import as_out, deliver, scalar
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
@@ -331,7 +331,7 @@ def np_insert(r: Recorder, arr: object, obj: object, values: object, axis: objec
     if not isinstance(obj, int) or not -n <= obj <= n:
         raise Unsupported("np.insert at several places", "use np.concatenate of the pieces")
     at = obj % n if obj < 0 else obj
-    v = cast(r, as_array(r, values), x.dtype)
+    v = placed(r, values, x.dtype)
     if v.ndim > 1 or (v.ndim == 1 and x.ndim > 1):
         raise Unsupported("np.insert of several values", "use np.concatenate of the pieces")
     shape = list(x.shape)

@@ -167,7 +167,7 @@ def np_polyval(r: Recorder, p: object, x: object) -> ArrayHandle:
     a = as_array(r, x)
     parts = [as_array(r, c) for c in coefficients]  # type: ignore[attr-defined]
     common = result_dtype(r, *(q.dtype.numpy for q in parts))
-    y = call(r, "where", constant(r, True), constant(r, 0, a.dtype), a)  # zeros_like(a)
+    y = full_like(r, a, 0, None, "K", None)
     for q in parts:
         y = apply(r, np.add, apply(r, np.multiply, y, a), cast(r, q, common))
     return scalar(r, y)

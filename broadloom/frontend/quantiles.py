@@ -21,7 +21,7 @@ from broadloom.frontend.indexing import getitem, take
 from broadloom.frontend.operands import as_array, call, cast, constant, is_numpy_inexact, is_symbolic, result_dtype
 from broadloom.frontend.reductions import NO_VALUE, np_mean, np_sum
 from broadloom.frontend.shaping import np_moveaxis, np_swapaxes
-from broadloom.frontend.ufuncs import apply, as_out, deliver, scalar
+from broadloom.frontend.ufuncs import apply, as_out, deliver
 from broadloom.frontend.unsupported import Unsupported, plain_numpy_raises
 from broadloom.graph.recorder import Recorder
 from broadloom.graph.storage import ArrayHandle, WeakScalar
@@ -55,7 +55,8 @@ def _reduced(r: Recorder, a: object, axis: object, keepdims: object, out: object
         rest = iter(result.shape[front:])
         spread = tuple(1 if i in axes else next(rest) for i in range(-nd, 0))
         result = shapes.reshape(r, result, (*result.shape[:front], *spread))
-    return deliver(r, result, target, casting="unsafe") if target is not None or not kept else scalar(r, result)
+        result = r.copy(result) if result.numpy_scalar else result  # an array, even if it has no axes
+    return result if target is None and kept else deliver(r, result, target, casting="unsafe")
 
 
 def _joined(r: Recorder, x: ArrayHandle, axes: tuple[int, ...]) -> ArrayHandle:

@@ -228,14 +228,15 @@ def np_mean(
     target = as_out(out)
     if dtype is None and target is not None:
         final = computed
+    masked = where is not NO_VALUE and where is not True
+    n = np_sum(r, shapes.expand(r, as_mask(r, where), x.shape), axis, None, None, keepdims) if masked else None
     if computed.kind in "bui":
-        total = np_sum(r, x, axis, computed, None, keepdims)
-        result = apply(r, np.true_divide, total, from_size(r, element_count(r, x, axes)))
+        total = np_sum(r, x, axis, computed, None, keepdims, where=where)
+        result = apply(r, np.true_divide, total, from_size(r, element_count(r, x, axes)) if n is None else n)
         return deliver(r, cast(r, result, final), target, casting="unsafe")
     x = cast(r, x, computed)
-    if where is not NO_VALUE and where is not True:
+    if n is not None:
         total = np_sum(r, x, axis, None, None, keepdims, where=where)
-        n = np_sum(r, shapes.expand(r, as_mask(r, where), x.shape), axis, None, None, keepdims)
         result = call(r, "divide", total, cast(r, n, computed))
     elif axes:
         result = call(r, "mean", x, axes=axes, keepdims=_truth(keepdims))

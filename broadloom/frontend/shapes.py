@@ -66,6 +66,8 @@ def as_shape(x: object) -> Shape:
         return tuple(as_size(e, "a shape") for e in x)
     if isinstance(x, np.ndarray):
         return tuple(int(e) for e in x)
+    if isinstance(x, (bool, np.bool)):
+        raise Unsupported("a size is a bool", "pass an int")
     return (as_size(x, "a shape"),)
 
 

@@ -266,12 +266,13 @@ def np_broadcast_to(r: Recorder, array: object, shape: object, subok: bool = Fal
 
 
 def np_broadcast_arrays(r: Recorder, *args: object, subok: bool = False) -> tuple[ArrayHandle, ...]:
-    """`numpy.broadcast_arrays`; views that are read-only unless nothing had to be broadcast."""
+    """`numpy.broadcast_arrays`; views, those that repeat elements read-only."""
     arrays = [array_of(r, a) for a in args]
     common = shapes.broadcast_shapes(r, *(a.shape for a in arrays))
-    if all(shapes.same_shape(r, a.shape, common) for a in arrays):
+    same = [shapes.same_shape(r, a.shape, common) for a in arrays]
+    if all(same):
         return tuple(arrays)
-    return tuple(np_broadcast_to(r, a, common) for a in arrays)
+    return tuple(same_array(r, a) if s else np_broadcast_to(r, a, common) for a, s in zip(arrays, same, strict=True))
 
 
 # ---- flips and diagonals ---------------------------------------------------------------------------------------------

@@ -274,13 +274,11 @@ def apply(r: Recorder, u: np.ufunc, *args: object, **kwargs: Any) -> ArrayHandle
 
 
 def outer(r: Recorder, u: np.ufunc, a: object, b: object, **kwargs: Any) -> Any:
-    """`u.outer(a, b)`: every pair."""
+    """`u.outer(a, b)`: every pair. Python numbers become arrays, and count as such in promotion."""
     if u.nin != 2:
         raise plain_numpy_raises(f"{u.__name__}.outer needs a ufunc of two arguments")
     x, y = as_array(r, a), as_array(r, b)
-    # Python numbers stay weak: they have no axes to pair.
-    first: object = shapes.insert_axes(r, x, x.ndim, y.ndim) if isinstance(a, (ArrayHandle, list, tuple)) else a
-    return ufunc(r, u, first, y if isinstance(b, (ArrayHandle, list, tuple)) else b, **kwargs)
+    return ufunc(r, u, shapes.insert_axes(r, x, x.ndim, y.ndim), y, **kwargs)
 
 
 POWERS_FAST: dict[object, np.ufunc] = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}

@@ -29,6 +29,7 @@ from broadloom.fusion.ir import (
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, substitute
 
+FREE = Compute | Accumulated | Literalv | IndexValue  # of memory
 MAX_RECOMPUTED = 12  # instructions of a per-point scalar that a later stage computes again rather than loads
 
 
@@ -37,10 +38,11 @@ MAX_RECOMPUTED = 12  # instructions of a per-point scalar that a later stage com
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """The body that computes a stored per-point value from accumulators, and the operand that is the value."""
+    """The body that computes a stored per-point value from accumulators, the operand that is the value, its dtype."""
 
     body: Body
     value: int
+    dtype: DType
 
 
 class Rematerialising(Recording):
@@ -52,7 +54,7 @@ class Rematerialising(Recording):
 
     def load(self, buffer: str, index: Size, dtype: DType) -> int:
         scalar = self.scalars.get((buffer, index))
-        if scalar is None:
+        if scalar is None or scalar.dtype is not dtype:  # its bytes may be seen as those of another
             return super().load(buffer, index, dtype)
         value: int = replay(scalar.body, self)[scalar.value]
         return value
@@ -88,6 +90,9 @@ def _scalars(body: Body) -> dict[tuple[str, Size], Scalar]:
 
 def _slice(body: Body, value: int) -> Scalar | None:
     """The instructions that `value` needs, if they are few and free of memory."""
+    stored = body.instructions[value]
+    if not isinstance(stored, FREE):
+        return None
     needed: set[int] = set()
     pending = [value]
     while pending:
@@ -96,7 +101,7 @@ def _slice(body: Body, value: int) -> Scalar | None:
             continue
         needed.add(operand)
         instruction = body.instructions[operand]
-        if len(needed) > MAX_RECOMPUTED or not isinstance(instruction, Compute | Accumulated | Literalv | IndexValue):
+        if len(needed) > MAX_RECOMPUTED or not isinstance(instruction, FREE):
             return None
         pending.extend(operands_of(instruction))
     order = sorted(needed)
@@ -105,7 +110,7 @@ def _slice(body: Body, value: int) -> Scalar | None:
         replace(i, args=tuple(position[a] for a in i.args)) if isinstance(i, Compute) else i
         for i in (body.instructions[o] for o in order)
     )
-    return Scalar(Body(instructions), position[value])
+    return Scalar(Body(instructions), position[value], stored.dtype)
 
 
 # ---- storage taken over -----------------------------------------------------------------------------------------

@@ -182,6 +182,22 @@ def test_gufuncs_take_operands_as_they_were():
     assert got is x and x.tolist() == [sums.tolist()] * 4
 
 
+@pytest.mark.difference("`np.concatenate`, `stack` and their kin with an `out` that overlaps an operand")
+def test_concatenations_take_operands_as_they_were():
+    def turned(x):
+        return np.concatenate([x[1:], x[:1]], out=x)
+
+    x, theirs = np.arange(5.0), np.arange(5.0)
+    assert compiled(turned)(x) is x and x.tolist() == [1, 2, 3, 4, 0]
+    assert turned(theirs).tolist() == [1, 2, 3, 4, 1]
+
+
+@pytest.mark.difference("Arrays that `np.broadcast_arrays` repeats elements of are read-only")
+def test_broadcast_arrays_are_read_only():
+    got = compiled(lambda x, y: np.broadcast_arrays(x, y))(np.ones(1), np.ones(5))
+    assert [a.flags.writeable for a in got] == [False, True]
+
+
 @pytest.mark.difference("`log1p` of a complex number keeps a real part that is tiny; NumPy's gives 0.")
 def test_log1p_of_complex_numbers_keeps_tiny_real_parts():
     x = np.array([1e-300 + 1e-300j, 1e-20 - 1e-25j])

@@ -38,6 +38,17 @@ CALLS: dict[str, Callable[..., Any]] = {
     "order of one": lambda np, a, b, o, t: [np.negative(b, order=k) for k in "CFK"],
     "order of views": lambda np, a, b, o, t: [np.exp(t[0].T[::2], order=k) for k in "CFK"],
     "subok": lambda np, a, b, o, t: np.sin(a, subok=False),
+    "mean in integers": lambda np, a, b, o, t: [
+        np.mean(a - 9, axis=k, dtype="i8", where=w, keepdims=True) for k in (None, 0, 1) for w in (a > 3, True)
+    ],
+    "outer of a number": lambda np, a, b, o, t: [
+        np.add.outer(1, a.astype(np.uint8)),
+        np.multiply.outer(a.astype(np.int16), 70000),
+        np.subtract.outer(a.astype(np.float32), 1.5),
+        np.subtract.outer(a.astype(np.float32), np.float32(1.5)),
+    ],
+    "keepdims of a number": lambda np, a, b, o, t: np.median(a[0, 0], axis=None, keepdims=True),
+    "insert": lambda np, a, b, o, t: [np.insert(np.arange(4, dtype=np.int8), 1, v) for v in (7, 2.9, a[1, :2])],
     "a broader out": lambda np, a, b, o, t: np.add(a[0], 1, out=t),
     "itself": lambda np, a, b, o, t: np.negative(a, out=a),
     "its transpose": lambda np, a, b, o, t: np.add(a, 1, out=a.T),
@@ -156,6 +167,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[..., Any]]] = {
     "an axis that is not there": (ValueError, lambda np, a, b, o, t: np.vecdot(a, b, axis=2)),
     "a wrong order": (ValueError, lambda np, a, b, o, t: np.add(a, b, order="X")),
     "a read-only out": (ValueError, lambda np, a, b, o, t: np.add(a, 1, out=np.broadcast_to(a, (4, 4)))),
+    "an insert that does not fit": (OverflowError, lambda np, a, b, o, t: np.insert(a[0].astype(np.int8), 1, 300)),
     "an operand of at": (ValueError, lambda np, a, b, o, t: np.add.at(a, 0, b[:1])),
     "a choice by numbers": (TypeError, lambda np, a, b, o, t: np.choose(a, [a, b], mode="clip")),
 }
