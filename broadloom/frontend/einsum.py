@@ -73,7 +73,7 @@ def np_einsum(
         step_dtype = None if dtype is None else d
     made, summed = _contracted(r, terms, path, result, sizes, step_dtype)
     value = shapes.permute(r, made.x, [made.labels.index(label) for label in result])
-    if not product and d.is_inexact:
+    if not product and not summed and d.is_inexact:
         value = call(r, "add", value, constant(r, 0, value.dtype))  # its own loop adds to 0, which makes 0.0 of -0.0
     value = cast(r, value, d)
     if target is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.frontend.table import FUNCTIONS
 from tests.frontend.harness import Unsupported, check, record, refused
 
@@ -208,3 +209,31 @@ def test_random_calls(rng: np.random.Generator) -> None:
             continue
         taken += 1
         check(lambda np, *xs, s=subscripts, o=optimize: np.einsum(s, *xs, optimize=o), *arrays, exact=False)
+
+
+@pytest.mark.parametrize("subscripts", ["bij,bkj->bik", "ij,kj->ik", "ij,jk->ki", "ij,jk->ik"])
+def test_a_product_is_stored_where_its_result_lies(subscripts: str) -> None:
+    sizes = {"b": 6, "i": 40, "j": 70, "k": 50}
+    a, b = (
+        np.random.default_rng(k).standard_normal([sizes[x] for x in term])
+        for k, term in enumerate(subscripts.split("->")[0].split(","))
+    )
+
+    def f(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.einsum(subscripts, a, b)
+
+    compiled = bl.compile(f, fullgraph=True)
+    got, want = compiled(a, b), f(a, b)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    assert got.strides == want.strides
+    report = compiled.report()
+    assert [k.kind for k in report.kernels] == ["matmul"] and not report.allocations
+
+
+def test_sums_of_negative_zeros_are_zero() -> None:
+    for subscripts in ("ij,jk->ik", "ij,j->i", "j,jk->k", "j,j->", "ij,ij->i", "i,i->i", "ij->i"):
+        for n in (1, 2, 17, 70):
+            terms = subscripts.split("->")[0].split(",")
+            arrays = [np.full((n,) * len(t), -0.0 if k == 0 else 1.0) for k, t in enumerate(terms)]
+            got = bl.compile(lambda *x, s=subscripts: np.einsum(s, *x), fullgraph=True)(*arrays)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(np.einsum(subscripts, *arrays)))
