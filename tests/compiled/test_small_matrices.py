@@ -151,7 +151,9 @@ def test_every_side(request: pytest.FixtureRequest, rng: np.random.Generator) ->
             vectors = bl.compile(lambda s: tuple(np.linalg.eigh(s)), fullgraph=True, dynamic=dynamic)
             for count in (1, 3, int(rng.choice((0, LANES + 1, 101)))):
                 a, b = (matrices(rng, np.complex128, count, int(n), int(n)) for _ in range(2))
-                a, b = ((x if np.dtype(dtype).kind == "c" else abs(x)).astype(dtype) for x in (a, b))
+                if np.dtype(dtype).kind != "c":
+                    a, b = (abs(x) + (np.dtype(dtype).kind in "iu") for x in (a, b))  # a rounded pivot is not zero
+                a, b = a.astype(dtype), b.astype(dtype)
                 few = np.minimum(a, 1) if a.dtype.kind in "iu" else a
                 dominant = np.maximum(few, few.swapaxes(-1, -2)) + (n + 10) * np.eye(n) if few is not a else few
                 s = definite(a) if few is a else dominant.astype(dtype)
