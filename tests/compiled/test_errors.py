@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import broadloom as bl
 from broadloom.dtypes import complex128, float32, float64, int8, int64
 from broadloom.ops.table import OPS
 from tests.compiled.layouts import LAYOUTS, Array, Layout, LayoutClass, arranged
@@ -180,3 +181,33 @@ def test_a_negative_integer_exponent(dtype: Any, request: pytest.FixtureRequest,
             OPS["pow"].reference(x, y)
         with pytest.raises(ValueError, match="negative integer power"):
             run(module, [x, y], rng)
+
+
+# Statements over x of 4 and y of (4, 4), each with an index of its own: where two are out of range, the first is named,
+# though kernels of one form, or over the same indices, are one.
+STATEMENTS = (
+    ("y[i0, j]", "np.exp(y[i1, 0])", "y[i2, j]"),
+    ("y[i0, j]", "x[2:][i1]", "y[i2, j]"),
+    ("y[i0, j]", "x[i1[::-1]]", "y[i2, j]"),
+    ("np.take_along_axis(x, i0, 0)", "x[i1]", "x[i2] + x[i0]"),
+    ("np.take_along_axis(x, i0, 0)", "np.take(y, i1, axis=1)", "x[i2] + x[i0]"),
+    ("x[i0] * 2", "np.linalg.solve(y[i1][:, :1] * 0, y[:1, :1])", "x[i2] + x[i0]"),
+)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("statements", STATEMENTS, ids=" ; ".join)
+def test_the_first_statement_that_fails_is_named(statements: tuple[str, ...], dynamic: bool) -> None:
+    space: dict[str, Any] = {"np": np}
+    exec(f"def f(x, y, j, i0, i1, i2):\n    return {', '.join(statements)}\n", space)
+    f = bl.compile(space["f"], dynamic=dynamic, fullgraph=True)
+    zero = np.zeros(1, np.int64)
+    for first, second in ((0, 1), (0, 2), (1, 2), (2, 1), (2, 0)):
+        indices = [zero, zero, zero]
+        indices[first], indices[second] = np.array([100]), np.array([-100])
+        arguments = (np.ones(4), np.ones((4, 4)), zero, *indices)
+        with pytest.raises((IndexError, np.linalg.LinAlgError)) as want:
+            space["f"](*arguments)
+        with pytest.raises(type(want.value)) as got:
+            f(*arguments)
+        assert str(got.value).startswith(str(want.value))

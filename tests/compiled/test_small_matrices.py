@@ -552,3 +552,29 @@ def test_a_right_side_that_all_matrices_share_leaves_them_side_by_side() -> None
     np.testing.assert_allclose(compiled(a, b), np.linalg.solve(a, b))
     (step,) = compiled.report().kernels
     assert "side by side" in step.reason
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_infinite_elements(n: int, dtype: Any) -> None:
+    """One over infinity is zero, whichever part of a complex number is infinite."""
+    values = [np.inf, -np.inf]
+    if np.dtype(dtype).kind == "c":
+        values += [complex(0, np.inf), complex(3, -np.inf), complex(np.inf, np.inf)]
+    f = bl.compile(lambda a, b: (np.linalg.solve(a, b), np.linalg.inv(a)), fullgraph=True)
+    for value in values:
+        for i, j in ((0, 0), (0, n - 1), (n - 1, n - 1)):
+            a, b = np.zeros((9, n, n), dtype) + np.eye(n), np.ones((9, n, 1), dtype)
+            a[-1, i, j] = value
+            for x, y in zip(f(a, b), (np.linalg.solve(a, b), np.linalg.inv(a)), strict=True):
+                np.testing.assert_array_equal(np.isnan(x), np.isnan(y))
+                np.testing.assert_array_equal(x[~np.isnan(x)], y[~np.isnan(y)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_matrices_of_one_element_are_their_own_eigenvalues(dtype: Any) -> None:
+    a = np.array([1, -2, np.inf, -np.inf, np.nan, 1e30, 0, 3], dtype).reshape(8, 1, 1)
+    f = bl.compile(lambda a: (np.linalg.eigvalsh(a), *np.linalg.eigh(a)), fullgraph=True)
+    for x, y in zip(f(a), (np.linalg.eigvalsh(a), *np.linalg.eigh(a)), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)

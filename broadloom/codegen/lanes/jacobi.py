@@ -4,7 +4,8 @@ What goes in: a grid of which one triangle counts. What comes out: the eigenvalu
 columns of another grid if there is one, and the lanes where the rotations did not come to an end. What holds: a lane
 that has converged is rotated no more, so that its bits do not depend on its neighbours; the matrix is scaled by a power
 of two before, so that squares neither over- nor underflow. As in NumPy, results are nan where there is infinity, and
-nan is a failure. Of each vector, the first component that is not much smaller than the largest is real and positive.
+nan is a failure, but in a matrix of one element. Of each vector, the first component that is not much smaller than the
+largest is real and positive.
 
 C. G. J. Jacobi: Ueber ein leichtes Verfahren, die in der Theorie der Saecularstoerungen vorkommenden Gleichungen
 numerisch aufzuloesen. Crelle's Journal 30, 1846.
@@ -45,6 +46,8 @@ class Jacobi:
         if self.vectors:
             Algorithms(self.engine).identity(self.vectors, self.n)
         self._complete(lower)
+        if self.n == 1:  # it is its own eigenvalue, infinity and nan too, as in LAPACK
+            return const_int(f"i{field.lanes}", 0)
         exponent, is_infinite = self._scale()
         all_ = const_int(f"i{field.lanes}", -1)
 

@@ -132,7 +132,7 @@ class Field:
         return zero if self.parts == 1 else self.b.and_(zero, self.b.fcmp("oeq", x[1], self.real(0.0)))
 
     def inverse(self, x: Number) -> Inverse:
-        """One over x. Zero has the inverse infinity, or nan if it is complex."""
+        """One over x. Zero has the inverse infinity, or nan if it is complex; infinity in one part has zero."""
         b = self.b
         largest = self._largest(x)
         tiny, scale = self.real(2.0 ** (2 - self.bias)), self.real(2.0 ** (self.mantissa + 4))
@@ -140,7 +140,11 @@ class Field:
         if self.parts == 1:
             return Inverse(self, scale, (b.fdiv(self.real(1.0), b.fmul(x[0], scale)),))
         down = b.fdiv(self.real(1.0), b.fmul(largest, scale))
-        re, im = (b.fmul(b.fmul(part, scale), down) for part in x)  # the larger one is 1
+        infinite = [b.fcmp("oeq", b.intrinsic("fabs", part), self.real(float("inf"))) for part in x]
+        units = [b.intrinsic("copysign", self.real(1.0), part) for part in x]
+        scaled = [b.fmul(b.fmul(part, scale), down) for part in x]  # the larger one is 1
+        alone = [b.and_(infinite[k], b.not_(infinite[1 - k])) for k in (0, 1)]
+        re, im = (b.select(mask, unit, part) for mask, unit, part in zip(alone, units, scaled, strict=True))
         quotient = b.fdiv(down, self._more(b.fmul(re, re), im, im))
         return Inverse(self, scale, (b.fmul(re, quotient), b.fneg(b.fmul(im, quotient))))
 
