@@ -161,7 +161,8 @@ def test_any_split_of_the_rows_gives_the_same(rng):
 def test_long_rows_keep_their_rounding_errors(machine, rng):
     x = rng.random((3, 300_001)).astype(np.float32)
     total = Native(program(lambda x: x.sum(axis=-1), x))(x)[0]
-    np.testing.assert_allclose(total, x.sum(axis=-1, dtype=np.float64), rtol=1.5e-7)
+    # a chain of additions is off by 1e-5 or more; blocks by a few halves of the last place
+    np.testing.assert_allclose(total, x.sum(axis=-1, dtype=np.float64), rtol=3e-7)
 
 
 def test_a_step_takes_as_much_as_the_row_fills():
