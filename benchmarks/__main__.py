@@ -147,10 +147,12 @@ def main() -> None:
     chosen = planned(options, console)
     RESULTS.mkdir(exist_ok=True)
     with console.status("limits of the machine") as status:
-        reached = limits.measure((1, options.threads) if options.threads > 1 else (1,))
-        run = comparison.compare(chosen, status.update if console.is_terminal else console.print, RESULTS)
+        reached: list[limits.Limits] = []
+        counts = (1, options.threads) if options.threads > 1 else (1,)
+        say = status.update if console.is_terminal else console.print
+        run = comparison.compare(chosen, say, RESULTS, lambda: reached.append(limits.measure(counts)))
         run.arithmetic = throughput.measure(options.threads)
-    run.limits = reached
+    run.limits = limits.middle(reached)
     path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     path.write_text(results.to_json(run))  # before anything else can go wrong
     for memory in run.cells:

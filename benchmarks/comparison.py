@@ -165,8 +165,11 @@ def facts(workload: Workload, folder: Path) -> Facts:
     return Facts(workload.what, workload.line, workload.bound, workload.flops, moved)
 
 
-def compare(plan: Plan, say: Callable[[str], None], logs: Path | None = None) -> Run:
-    """Make the run; `say` is told what is being done, `logs` is a folder for what the columns print."""
+def compare(
+    plan: Plan, say: Callable[[str], None], logs: Path | None = None, between: Callable[[], None] = lambda: None
+) -> Run:
+    """Make the run; `say` is told what is being done, `logs` is a folder for what the columns print; `between` is
+    called before each way of memory, and at the end."""
     run = Run(machine=machine(), settings={"threads": plan.threads, "seed": plan.seed, "effort": asdict(plan.effort)})
     run.machine["load before"] = load_now()
     run.settings["memory"] = {memory: MEMORY[memory] for memory in plan.memory}
@@ -179,6 +182,7 @@ def compare(plan: Plan, say: Callable[[str], None], logs: Path | None = None) ->
             save(folder / workload.name, workload.arguments(plan.scale))
         cold = first_calls(plan, folder, say)
         for memory in plan.memory:
+            between()
             processes = {c.name: plan.process(c, memory, folder) for c in plan.columns}
             for process in processes.values():
                 stack.callback(process.close)
@@ -194,5 +198,6 @@ def compare(plan: Plan, say: Callable[[str], None], logs: Path | None = None) ->
             run.versions = {n: p.version for n, p in processes.items() if p.version}
             for process in processes.values():
                 process.close()
+        between()
     run.machine["load after"] = load_now()
     return run

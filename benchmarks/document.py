@@ -86,8 +86,8 @@ Load averages (1, 5, 15 minutes) before the run: {before}; after it: {after}. Th
 
 
 def disturbed(run: Run) -> bool:
-    """Whether other work took a large part of the processors."""
-    return max(run.machine["load before"]) > 1.5 * run.settings["threads"]
+    """Whether other work took a large part of the processors, in the last minute before the run."""
+    return bool(run.machine["load before"][0] > 1.5 * run.settings["threads"])
 
 
 SHARED = """\

@@ -12,10 +12,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from benchmarks.processes import ROOT, environment, processors
 
+Limits = dict[str, dict[str, float]]  # by number of threads, then by what is measured
 ELEMENTS = 1 << 26  # of each array: 256 MB
 LANES = 16
 TRIAD = """
@@ -137,7 +139,19 @@ def products(size: int = 2048) -> float:
     return 2.0 * size**3 / best(lambda: a @ a) / 1e9
 
 
-def measure(counts: tuple[int, ...]) -> dict[str, Mapping[str, float]]:
+def middle(several: Sequence[Limits]) -> Limits:
+    """The medians of what was measured at several times: memory that other machines share has its hours.
+
+    >>> middle([{"2": {"read": 50.0}}, {"2": {"read": 86.0}}, {"2": {"read": 51.0}}])
+    {'2': {'read': 51.0}}
+    """
+    return {
+        threads: {name: statistics.median(m[threads][name] for m in several) for name in found}
+        for threads, found in several[0].items()
+    }
+
+
+def measure(counts: tuple[int, ...]) -> Limits:
     """The limits for each number of threads, each in a process of its own."""
     found = {}
     for threads in counts:
