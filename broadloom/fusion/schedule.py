@@ -160,8 +160,8 @@ def _name(step: Kernel | Extern) -> str:
 
 
 def _depends(later: Kernel | Extern, earlier: Kernel | Extern) -> bool:
-    """Whether `later` must stay behind `earlier`. Inputs are written only after every check that precedes; of two checks
-    that fail the first in the program is the one that is told."""
+    """Whether `later` must stay behind `earlier`. Inputs are written only after every check that precedes; of two
+    checks that fail the first in the program is the one that is told."""
     after, before = effects_of(later), effects_of(earlier)
     if after.loaded & before.stored or after.stored & before.touched or (after.raises and before.raises):
         return True

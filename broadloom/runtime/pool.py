@@ -9,8 +9,9 @@ out: the kernel has run for every point, in chunks, on the calling thread and on
   read, so a claim that succeeds proves that the fields were the current job's.
 - The caller works too and waits for unfinished chunks, never for workers: a worker that wakes late delays nobody.
 - One job at a time: a nested call, or a second thread, finds `busy` set and runs its kernel serially.
-- A worker spins briefly, then sleeps in a futex. The sleeper count and `state` are written and read sequentially
-  consistent on both sides, so no wake is lost.
+- A worker spins briefly, then sleeps in a futex, off the CPU of the caller: there it would wake up behind it, and wait
+  for milliseconds. While it works its mask is what it was. The sleeper count and `state` are written and read
+  sequentially consistent on both sides, so no wake is lost.
 - Where chunks begin depends on the number of threads; results must not, which is the kernels' promise.
 
 Workers are plain POSIX threads with all signals blocked; they never touch Python, so the interpreter may end while

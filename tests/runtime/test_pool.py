@@ -127,6 +127,38 @@ def test_long_idle_between_jobs_loses_no_wake(kernels):
             assert code == 0 and (counts == 1).all()
 
 
+ASLEEP = """
+import os, time
+import numpy as np
+import broadloom as bl
+
+before = set(os.listdir("/proc/self/task"))
+f = bl.compile(lambda x: np.exp(x) * x, options={"num_threads": 2})
+x = np.ones(1_000_000)
+
+def at_rest():
+    f(x), time.sleep(0.1)
+    return [os.sched_getaffinity(int(t)) for t in workers]
+
+f(x)
+workers = set(os.listdir("/proc/self/task")) - before
+every = os.sched_getaffinity(0)
+assert workers
+for _ in range(3):
+    assert all(mask < every and len(every - mask) == 1 or len(every) == 1 for mask in at_rest())
+one = min(every)
+for t in workers:
+    os.sched_setaffinity(int(t), {one})
+for _ in range(3):
+    assert at_rest() == [{one}] * len(workers)
+"""
+
+
+def test_workers_sleep_off_the_processor_of_the_caller():
+    """And a mask that somebody gives them meanwhile stays."""
+    subprocess.run([sys.executable, "-c", ASLEEP], check=True, timeout=60)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_makes_its_own_workers(kernels):
     run(kernels, "count", 100_000, 1, 3)

@@ -115,8 +115,65 @@ done:
   ret void
 }
 
+; Before a worker sleeps: takes the caller's CPU out of its mask, so that it does not wake up there, behind the caller,
+; where it would wait for milliseconds. The CPU, or -1 where nothing was changed; the mask as it is then.
+define internal i32 @bl.pool.aside(ptr %s, ptr %mask) {
+entry:
+  store i1024 0, ptr %mask, align 8
+  %cp = getelementptr i8, ptr %s, i64 $CPU
+  %cpu = load atomic i32, ptr %cp monotonic, align 4
+  %known = icmp ult i32 %cpu, 1024
+  br i1 %known, label %get, label %none
+get:
+  %bytes = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %bad = icmp slt i32 %bytes, 0
+  br i1 %bad, label %none, label %look
+look:
+  %wide = zext i32 %cpu to i1024
+  %bit = shl i1024 1, %wide
+  %all = load i1024, ptr %mask, align 8
+  %own = and i1024 %all, %bit
+  %has = icmp ne i1024 %own, 0
+  br i1 %has, label %clear, label %none
+clear:
+  %less = xor i1024 %all, %bit
+  store i1024 %less, ptr %mask, align 8
+  %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  %fine = icmp eq i32 %r, 0
+  br i1 %fine, label %done, label %none
+done:
+  ret i32 %cpu
+none:
+  ret i32 -1
+}
+
+; After it was woken: gives the CPU back, unless somebody else has set the mask meanwhile.
+define internal void @bl.pool.back(i32 %cpu, ptr %mask) {
+entry:
+  %now = alloca i1024, align 8
+  store i1024 0, ptr %now, align 8
+  %changed = icmp sge i32 %cpu, 0
+  br i1 %changed, label %get, label %done
+get:
+  %bytes = call i32 @sched_getaffinity(i32 0, i64 128, ptr %now)
+  %old = load i1024, ptr %mask, align 8
+  %new = load i1024, ptr %now, align 8
+  %same = icmp eq i1024 %old, %new
+  br i1 %same, label %set, label %done
+set:
+  %wide = zext i32 %cpu to i1024
+  %bit = shl i1024 1, %wide
+  %all = or i1024 %old, %bit
+  store i1024 %all, ptr %mask, align 8
+  %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %done
+done:
+  ret void
+}
+
 define internal ptr @bl.pool.worker(ptr %s) {
 entry:
+  %mask = alloca i1024, align 8
   %statep = getelementptr i8, ptr %s, i64 $STATE
   %seqp = getelementptr i8, ptr %s, i64 $SEQUENCE
   %sleepp = getelementptr i8, ptr %s, i64 $SLEEPERS
@@ -143,8 +200,10 @@ tired:
   %empty = icmp eq i64 %left, 0
   br i1 %empty, label %sleep, label %up
 sleep:
+  %aside = call i32 @bl.pool.aside(ptr %s, ptr %mask)
   call void @bl.futex.wait(ptr %seqp, i32 %sequence)
   %b = atomicrmw sub ptr %sleepp, i32 1 seq_cst
+  call void @bl.pool.back(i32 %aside, ptr %mask)
   call void @bl.pool.move(ptr %s)
   br label %work
 up:
