@@ -214,9 +214,8 @@ class _Pauses(LockOwner):
         with self.lock:
             if not self.holders:
                 self.resumes = gc.isenabled()
-                self.holders.add(holder)
-                gc.disable()
             self.holders.add(holder)
+            gc.disable()
 
     def end(self, holder: object) -> None:
         with self.lock:

@@ -68,7 +68,8 @@ class Policy:
     """Which sizes and Python ints become symbolic.
 
     `dynamic`: True all of them, False none, None those that `seen` shows to vary. `seen` holds, for each source of
-    a size or int, the values of earlier captures. `constant`: those that stay constants in any case.
+    a size or int, the values of earlier captures. `constant`: those that stay constants in any case, and the strides of
+    arrays that have to be.
     """
 
     dynamic: bool | None = None

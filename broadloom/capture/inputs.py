@@ -310,7 +310,7 @@ def as_array(c: Context, x: ArrayHandle) -> ArrayHandle:
     """The array behind a tensor, which shares its memory; of packed integers one with memory of its own."""
     if x.packed is not None:
         return c.recorder.copy(x)
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed)
+    return replace(x, numpy_scalar=False, tensor=False)
 
 
 def _traced(c: Context, source: Source, x: Traced) -> Value:
@@ -320,7 +320,7 @@ def _traced(c: Context, source: Source, x: Traced) -> Value:
 
 def as_tensor(x: ArrayHandle) -> ArrayHandle:
     """The tensor that shares the memory of an array."""
-    return ArrayHandle(x.storage, x.views, x.type, x.strides, False, x.sealed, True, x.packed)
+    return replace(x, numpy_scalar=False, tensor=True)
 
 
 def _packed(c: Context, source: Source, x: PackedTensor) -> Value:

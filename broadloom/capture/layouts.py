@@ -6,6 +6,7 @@ answer that NumPy gives in this call, and, at the end of the capture, the guards
 What holds: the answer is asked of NumPy itself, on an array of the same strides. It matters only if memory that would
 be shared is written afterwards or if the sharing can be seen in the result; only then, and only if other sizes could
 change the answer, sizes are guarded: first as "is one" or "is not one", then, if that does not settle it, as constants.
+Where it depends on strides of an argument that are known at run time alone, the capture begins anew with constant ones.
 """
 
 from __future__ import annotations

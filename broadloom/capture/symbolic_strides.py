@@ -85,8 +85,9 @@ class Walked:
 def walk(storage: Storage, views: Sequence[ViewCall], decide: Decide) -> Walked | None:
     """The array that `views` show of a storage; None where one of them is no view at these sizes."""
     dtype, shape = storage.type.dtype, storage.type.shape
-    dense = _dense(shape, storage.layout.order, dtype.itemsize)
-    x = Walked(shape, storage.layout.strides if storage.strided else dense, dtype, decide)
+    layout = storage.layout
+    begin = layout.strides if storage.strided else _dense(shape, layout.order, dtype.itemsize)
+    x = Walked(shape, begin, dtype, decide)
     for view in views:
         attrs = view.attributes
         indices: list[tuple[DType, Sizes]] = [(int64, ()) for _ in view.indices]

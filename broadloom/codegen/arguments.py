@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broadloom.codegen.llvm import FunctionBuilder
-from broadloom.codegen.values import Val, i64
+from broadloom.codegen.llvm import FunctionBuilder, Val, i64
 
 
 class ArgumentBlock:

@@ -210,7 +210,6 @@ class _Run:
         slots += [len(x.buffers) + len(x.words) + 1 + x.slots for x in products.values()]
         slots += [fft.arguments(work) for work in self.transforms.values()]
         self.block = ArgumentBlock(self.b, max((1, *slots)))
-        self.args = self.block.memory
 
     def build(self) -> None:
         b = self.b
@@ -349,7 +348,7 @@ class _Run:
         each = self._point_cost(kernel, block)
         least = max(CHUNK_COST, TABLES_SHARE * tables_cost(kernel))  # each chunk fills the tables
         if kernel.serial or not kernel.outer or points == 1:
-            b.call(signature.function, self.ctx, self.args, i64(0), count)
+            b.call(signature.function, self.ctx, self.block.memory, i64(0), count)
         else:
             wide, fewest = runs_in_columns(kernel), max(1, LEAD_SHARE * kernel.lead)
             self._run_points(signature.function, points, count, each, least, wide=wide, fewest=fewest)
@@ -371,7 +370,7 @@ class _Run:
         b = self.b
 
         def serial() -> None:
-            b.call(function, self.ctx, self.args, i64(0), count)
+            b.call(function, self.ctx, self.block.memory, i64(0), count)
 
         def parallel(grain: Val) -> None:
             self._parallel(function, count, self._widened(grain, count) if wide else grain)
@@ -430,7 +429,7 @@ class _Run:
         words = map(self.indexer.value, launch.words)
         values = [*(self.bases[n] for n in launch.buffers), *words, i64(launch.site)]
         self.block.fill(values, written=launch.slots)
-        b.call(launch.function, self.ctx, self.args)
+        b.call(launch.function, self.ctx, self.block.memory)
 
     # -- Fourier transforms --
 
@@ -448,9 +447,11 @@ class _Run:
     def _transform_kernel(self, number: int, rows: int) -> fft.Kernel:
         """The kernel for so many rows side by side: a new one, or that of an earlier step of the same form."""
         form = self.transforms[number].form, rows
-        if form not in self.transform_kernels:
-            self.transform_kernels[form] = fft.Kernel(self.module, self.transforms[number], rows, f"fft{number}.{rows}")
-        return self.transform_kernels[form]
+        kernel = self.transform_kernels.get(form)
+        if kernel is None:
+            kernel = fft.Kernel(self.module, self.transforms[number], rows, f"fft{number}.{rows}")
+            self.transform_kernels[form] = kernel
+        return kernel
 
     def _launch_transform(self, work: fft.Work, kernel: fft.Kernel) -> None:
         """Shares the groups of rows out among chunks; one chunk where the work pays for one thread only."""
@@ -469,7 +470,7 @@ class _Run:
         self.block.fill(values)
 
         def serial() -> None:
-            b.call(kernel.function, self.ctx, self.args, i64(0), i64(1))
+            b.call(kernel.function, self.ctx, self.block.memory, i64(0), i64(1))
 
         b.if_then(parallel, lambda: self._parallel(kernel.function, wanted, i64(1)), serial)
 
@@ -491,7 +492,7 @@ class _Run:
     def _parallel(self, function: Function, count: Val, grain: Val) -> None:
         b = self.b
         run = b.load("ptr", abi.field(b, self.ctx, abi.CTX_PARALLEL_FOR))
-        b.call_pointer(run, "i32", self.ctx, function.pointer, self.args, count, grain)
+        b.call_pointer(run, "i32", self.ctx, function.pointer, self.block.memory, count, grain)
 
     def _point_cost(self, kernel: Kernel, block: int) -> float | Val:
         """Cost units of `block` outer points: a number, or a double where stages have symbolic lengths."""

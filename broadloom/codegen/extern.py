@@ -128,7 +128,7 @@ class ExternEmitter:
         offset, rest = self.indexer.value(layout.offset), number
         for size, stride in zip(reversed(batch), reversed(layout.strides[: len(batch)]), strict=True):
             extent = self.indexer.value(size)
-            offset = b.add(offset, b.mul(b.binary("urem", rest, extent), self.indexer.value(stride)))
+            offset = b.add(offset, b.mul(b.urem(rest, extent), self.indexer.value(stride)))
             rest = b.udiv(rest, extent)
         return b.gep(memory_type(dtype), base, b.mul(offset, i64(2)) if dtype.kind == "c" else offset)
 

@@ -52,15 +52,12 @@ class KernelEmitter:
         """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers,
         `stream` is stored past the caches."""
         names, symbols, sites = _needs(kernel, {*(r.name for r in rows), *kernel.local})
-        plain = not (
-            rows or stream or kernel.local or kernel.tables or kernel.rings
-        )  # in a long program, one of many alike
-        form = form_of(kernel, names, sites, self.buffers) if plain else None
-        if form is not None and form in self._by_form:
-            return Signature(self._by_form[form], names, symbols, sites)
-        function = self._function(kernel, names, symbols, sites, rows, stream)
-        if form is not None:
-            self._by_form[form] = function
+        if rows or stream or kernel.local or kernel.tables or kernel.rings:
+            return Signature(self._function(kernel, names, symbols, sites, rows, stream), names, symbols, sites)
+        form = form_of(kernel, names, sites, self.buffers)  # in a long program, one of many alike
+        function = self._by_form.get(form)
+        if function is None:
+            function = self._by_form[form] = self._function(kernel, names, symbols, sites, rows, stream)
         return Signature(function, names, symbols, sites)
 
     def _function(

@@ -75,7 +75,7 @@ class NestBuilder(StageLoops):
         extents = [self.indexer.value(loop.extent) for loop in loops]
         rest, counters = self.begin, list[Val]()
         for extent in reversed(extents):
-            counters.insert(0, b.binary("urem", rest, extent))
+            counters.insert(0, b.urem(rest, extent))
             rest = b.udiv(rest, extent)
         length = extents[-1]
 

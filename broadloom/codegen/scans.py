@@ -190,7 +190,7 @@ class _Scan:
             self.module.declare("llvm.x86.sse2.pause", "void", ())
             b.emit("call void @llvm.x86.sse2.pause()")
         b.cond_br(b.icmp("ult", turn.value, i64(SPINS)), again, tired)
-        b.at(tired)  # other processes have the cores: one of them may be what the thread that folds it waits for
+        b.at(tired)  # other processes have the cores: the thread that folds that chunk may be waiting for this one
         b.call(self.module.declare("sched_yield", "i32", ()))
         b.br(again)
         b.at(again)

@@ -108,7 +108,7 @@ class _Kernel:
                 index = rest
             else:
                 size = self.word(place)
-                index, rest = b.binary("urem", rest, size), b.udiv(rest, size)
+                index, rest = b.urem(rest, size), b.udiv(rest, size)
             for k in range(len(at)):
                 at[k] = b.add(at[k], b.mul(index, self.word(place + 1 + k)))
         return at

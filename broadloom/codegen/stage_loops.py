@@ -392,7 +392,7 @@ class StageLoops:
         """Where the last whole vector from `start` on ends."""
         b = self.b
         length = b.sub(end, start, "nsw")
-        return b.add(start, b.sub(length, b.binary("urem", length, i64(count)), "nsw"), "nsw")
+        return b.add(start, b.sub(length, b.urem(length, i64(count)), "nsw"), "nsw")
 
     def _past(self, stage: Stage, row: Row) -> tuple[tuple[str, ...], int]:
         """The buffers that vectors of a row store past the caches, and how many elements go at once."""

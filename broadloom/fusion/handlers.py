@@ -343,8 +343,8 @@ def effects_of(step: Kernel | Extern) -> Effects:
     read = frozenset(r.buffer for r in step.operands)
     stored = frozenset(r.buffer for r in step.results)
     own = Effects(stored | read, stored, read, step.site >= 0)
-    for fused in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
-        more = effects_of(fused)
+    for kernel in step.fused:
+        more = effects_of(kernel)
         own = Effects(own.loaded | more.loaded, own.stored | more.stored, own.read | more.read, own.raises)
     return own
 

@@ -310,6 +310,11 @@ class Extern:
     epilogue: Kernel | None = None  # of "matmul": pointwise code over the result's axes, which loads the product
     prologues: tuple[Kernel, ...] = ()  # of "matmul": pointwise code that stores an operand, which has no memory then
 
+    @property
+    def fused(self) -> tuple[Kernel, ...]:
+        """The code before and behind a product that is part of the step."""
+        return self.prologues if self.epilogue is None else (*self.prologues, self.epilogue)
+
 
 NOT_FINITE = -1000  # in the place of LAPACK's `info`: an operand holds infinity or nan
 

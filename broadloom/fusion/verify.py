@@ -104,7 +104,7 @@ def _verify_extern(step: Extern, buffers: Mapping[str, Buffer], sites: int, symb
         made = [r for r in step.operands if {r.buffer} == effects_of(kernel).stored]
         if len(made) != 1 or axes_of(kernel, made[0]) is None:
             raise VerifyError("prologue does not make an operand", got=step.name)
-    for kernel in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
+    for kernel in step.fused:
         if not is_pointwise(kernel):
             raise VerifyError("code that is fused with a product is not pointwise", got=step.name)
         _KernelVerifier(kernel, buffers, sites, dict(symbols)).run()

@@ -151,7 +151,6 @@ class Recorder:
         if self._env is not None:
             self._env.occupied(type.shape, type.dtype.itemsize)
         handle = self._input_handle(value, writeable, strided=strides is not None)
-        handle.storage.strided = strides is not None
         handle.storage.free = geometry.has_free_strides(self._graph.input_of(value))
         handle.storage.fix = fix
         return handle
@@ -403,7 +402,8 @@ class Recorder:
         declared = self._graph.input_of(value)
         strides = geometry.input_strides(declared)
         layout, origin = Layout(declared.order, strides), input_origin(declared, strided=strided)
-        storage = Storage(declared.type, value, layout, origin, len(self._inputs), writeable=writeable, owner=self)
+        number = len(self._inputs)
+        storage = Storage(declared.type, value, layout, origin, number, strided, writeable=writeable, owner=self)
         self._inputs.append(storage)
         self._initial.append(value)
         return ArrayHandle(storage, (), declared.type, strides, scalar)

@@ -95,7 +95,7 @@ def _written_out(b: GraphBuilder, node: Node, operand: ValueId) -> tuple[ValueId
     leaves = [i for v in chain for i in _node(b, v).inputs if i not in chain]
     if not all(_spread(b.type_of(leaf).shape, type, axes) for leaf in leaves):
         return None
-    parts = [_part(b, operand, set(chain), dict(zip(axes, place, strict=True))) for place in places]
+    parts = [_part(b, operand, chain, dict(zip(axes, place, strict=True))) for place in places]
     result = functools.reduce(lambda x, y: b.call(COMBINE[str(node.op)], x, y), parts)
     if str(node.op) == "sum" and type.dtype.kind == "f":  # a sum begins with zero: that of negative zeros is positive
         result = b.call("add", result, b.constant(np.zeros((), type.dtype.numpy)))
@@ -115,9 +115,9 @@ def _node(b: GraphBuilder, value: ValueId) -> Node:
     return node
 
 
-def _chain(b: GraphBuilder, operand: ValueId) -> list[ValueId]:
-    """The pointwise values that the operand is computed by, itself first; empty if it is none."""
-    found: dict[ValueId, None] = {}
+def _chain(b: GraphBuilder, operand: ValueId) -> set[ValueId]:
+    """The pointwise values that the operand is computed by, itself among them; empty if it is none."""
+    found: set[ValueId] = set()
     waiting = [operand]
     while waiting and len(found) <= MOST_CALLS:
         value = waiting.pop()
@@ -125,9 +125,9 @@ def _chain(b: GraphBuilder, operand: ValueId) -> list[ValueId]:
         if node is None or isinstance(node.op, Constant) or value in found:
             continue
         if node.op.has(Trait.POINTWISE) and not node.op.has(Trait.MAY_RAISE) and len(node.types) == 1:
-            found[value] = None
+            found.add(value)
             waiting += node.inputs
-    return list(found)
+    return found
 
 
 def _spread(shape: Sequence[Size], over: TensorType, axes: Sequence[int]) -> bool:

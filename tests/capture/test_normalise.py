@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from broadloom.capture import evaluator, normalise
+from broadloom.capture import instructions, normalise
 from tests.capture import test_constructs, test_more_constructs
 
 ENDS = {"return", "yield"}
@@ -28,7 +28,7 @@ def test_every_instruction_of_the_tables_has_a_handler() -> None:
         for fn, _ in module.CASES:
             for code in code_objects(fn.__code__):
                 for i in normalise.normalise(code):
-                    assert i.op in evaluator.HANDLERS or i.op in ENDS
+                    assert i.op in instructions.HANDLERS or i.op in ENDS
                     if i.op == "unsupported":
                         assert i.arg in in_handlers or "STOPITERATION" in i.arg or "BUILD_CLASS" in i.arg, i
 
@@ -36,7 +36,7 @@ def test_every_instruction_of_the_tables_has_a_handler() -> None:
 def test_every_rule_names_an_opcode_of_some_version_and_a_handler() -> None:
     tables = (normalise._PLAIN, normalise._BY_ARG, normalise._BY_NAME)
     produced = {op for table in tables for op in table.values()}
-    assert produced - ENDS <= evaluator.HANDLERS.keys()
+    assert produced - ENDS <= instructions.HANDLERS.keys()
     here = set(dis.opmap)
     known = {*normalise._PLAIN, *normalise._BY_ARG, *normalise._BY_NAME, *normalise._UNARY, *normalise._RULES}
     assert len(known & here) > 60

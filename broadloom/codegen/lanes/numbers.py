@@ -142,9 +142,9 @@ class Field:
         down = b.fdiv(self.real(1.0), b.fmul(largest, scale))
         infinite = [b.fcmp("oeq", b.intrinsic("fabs", part), self.real(float("inf"))) for part in x]
         units = [b.intrinsic("copysign", self.real(1.0), part) for part in x]
-        scaled = [b.fmul(b.fmul(part, scale), down) for part in x]  # the larger one is 1
+        parts = [b.fmul(b.fmul(part, scale), down) for part in x]  # the larger one is 1
         alone = [b.and_(infinite[k], b.not_(infinite[1 - k])) for k in (0, 1)]
-        re, im = (b.select(mask, unit, part) for mask, unit, part in zip(alone, units, scaled, strict=True))
+        re, im = (b.select(mask, unit, part) for mask, unit, part in zip(alone, units, parts, strict=True))
         quotient = b.fdiv(down, self._more(b.fmul(re, re), im, im))
         return Inverse(self, scale, (b.fmul(re, quotient), b.fneg(b.fmul(im, quotient))))
 

@@ -301,7 +301,7 @@ class _Kernel:
                 axis, index = self.axes[number], rest
                 if number:
                     extent = self.value(axis.size)
-                    index, rest = b.binary("urem", rest, extent), b.udiv(rest, extent)
+                    index, rest = b.urem(rest, extent), b.udiv(rest, extent)
                 for k, role in enumerate(self.roles):
                     if axis.strides[k] != 0:
                         at[role] = b.add(at[role], b.mul(index, self.value(axis.strides[k])))

@@ -33,7 +33,7 @@ def pack_strip(t: Template, b: FunctionBuilder) -> None:
 
     def piece(number: Val) -> None:
         column = b.mul(b.udiv(number, pieces), i64(t.width))
-        first = b.mul(b.binary("urem", number, pieces), i64(DEPTH_PIECE))
+        first = b.mul(b.urem(number, pieces), i64(DEPTH_PIECE))
         to = b.add(b.mul(column, k), b.mul(first, i64(t.width)))
         rows = first, b.intrinsic("smin", b.sub(k, first), i64(DEPTH_PIECE))
         column = b.add(strip, column)

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broadloom.codegen.accumulators import Accumulators
-from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
-from broadloom.codegen.index import Indexer
+from broadloom.codegen.body import Given, Place
 from broadloom.codegen.llvm import FunctionBuilder, Val, i64
+from broadloom.codegen.matmul.elements import Elements
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import Problem
 from broadloom.fusion.boxes import flat_index
 from broadloom.fusion.handlers import Recording, replay
 from broadloom.fusion.ir import Body, Load
 from broadloom.fusion.lower import loop_nest
-from broadloom.fusion.vectors import NO_COLUMN
 from broadloom.symbolic import Symbol
 
 
@@ -56,14 +54,12 @@ class Finisher:
         bases: Mapping[str, Val],
         sizes: Mapping[Symbol, Val],
     ) -> None:
-        self.p, self.numbers, self.b, self.ctx = p, numbers, b, ctx
-        self.variables, self.body = finishing_body(p)
-        self.places = {name: Place(base, p.table[name]) for name, base in bases.items()}
-        self.indexer = Indexer(b)
-        self.indexer.open(b.fenced())
-        for symbol, value in sizes.items():
-            self.indexer.bind(symbol, value)
-        self.none = Accumulators(b, numbers.emit, (), running=frozenset(), compensated=frozenset(), lanes=1, width=1)
+        self.p, self.numbers, self.b = p, numbers, b
+        variables, body = finishing_body(p)
+        *batch, self.row, self.column = variables
+        self.batch = list(zip(p.c.shape[:-2], batch, strict=True))
+        places = {name: Place(base, p.table[name]) for name, base in bases.items()}
+        self.elements = Elements(b, numbers, body, places, ctx, sizes)
 
     def finish(
         self,
@@ -77,56 +73,30 @@ class Finisher:
     ) -> None:
         """Finishes a tile of matrix `number`, whose sums lie at `sums`, `step` from row to row; rows and columns are
         (first, how many)."""
-        b, lanes = self.b, vectors * self.numbers.lanes
-        self._bind_batch(number)
+        b, lanes, code = self.b, vectors * self.numbers.lanes, self.elements
+        code.open_matrix(self.batch, number, code.indexer.value)
         mask = self.numbers.mask(b, columns[1], lanes=lanes) if masked else None
 
         def row(k: Val) -> None:
-            self._open(self.variables[-2], b.add(rows[0], k))
-            self._open(self.variables[-1], columns[0])
+            code.open(self.row, b.add(rows[0], k))
+            code.open(self.column, columns[0])
             address = self.numbers.at(b, self.p.total, sums, b.mul(k, step))
             value = self.numbers.load(b, self.p.total, address, lanes, mask)
-            self._elements(value, lanes, mask)
-            self.indexer.close()
-            self.indexer.close()
+            self._finish(value, lanes, mask)
+            code.close()
+            code.close()
 
         b.for_loop(i64(0), rows[1], row, name="finish", flags="nuw nsw")
-        self.indexer.close()
+        code.close()
 
-    def _open(self, variable: Symbol | None, value: Val) -> None:
-        """Opens a level in which the variable has this value."""
-        self.indexer.open(self.b.fenced())  # behind the value: what depends on it alone goes there
-        if variable is not None:
-            self.indexer.bind(variable, value)
-
-    def _bind_batch(self, number: Val) -> None:
-        b = self.b
-        found: list[tuple[Symbol, Val]] = []
-        for size, variable in reversed(list(zip(self.p.c.shape[:-2], self.variables[:-2], strict=True))):
-            if variable is not None:
-                extent = self.indexer.value(size)
-                found.append((variable, b.binary("urem", number, extent)))
-                number = b.udiv(number, extent)
-        self.indexer.open(b.fenced())  # behind the values: what depends on them alone goes there
-        for variable, value in found:
-            self.indexer.bind(variable, value)
-
-    def _elements(self, value: Val, count: int, mask: Val | None) -> None:
+    def _finish(self, value: Val, count: int, mask: Val | None) -> None:
         """So many columns."""
-        b, p = self.b, self.p
+        b, p, body = self.b, self.p, self.elements.body
         if p.c_dtype is not p.total:
             value = self.numbers.emit(b, "cast", [(value,)], [p.total], p.c_dtype, {"dtype": p.c_dtype})[0]
-        leave = b.block("leave")  # for checks, of which there are none
-        self.indexer.open(None)
         given: dict[int, Given] = {
             k: ((value,), p.c_dtype)
-            for k, i in enumerate(self.body.instructions)
+            for k, i in enumerate(body.instructions)
             if isinstance(i, Load) and i.buffer == p.result.buffer
         }
-        column = self.variables[-1]
-        lanes = Lanes(NO_COLUMN if column is None else column, count, mask)
-        emitter = BodyEmitter(
-            b, self.numbers.emit, self.indexer, self.places, self.none, self.ctx, {}, None, leave, given, lanes
-        )
-        emitter.run(self.body)
-        self.indexer.close()
+        self.elements.run(self.column, count, mask, given)

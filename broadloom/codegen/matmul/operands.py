@@ -130,7 +130,7 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
     for region in (left, right, result):
         sizes += [*region.layout.shape, *region.layout.strides, region.layout.offset]
     sizes.append(product(result.layout.shape[:-2]))
-    for kernel in (*step.prologues, *(() if step.epilogue is None else (step.epilogue,))):
+    for kernel in step.fused:
         used, symbols = _needs(kernel)
         names.update(dict.fromkeys(used))
         sizes += symbols

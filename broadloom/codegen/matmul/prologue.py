@@ -12,19 +12,19 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from broadloom.codegen.accumulators import Accumulators
-from broadloom.codegen.body import BodyEmitter, Lanes, Place
-from broadloom.codegen.index import Indexer
+from broadloom.codegen.body import Place
 from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i64
+from broadloom.codegen.matmul.elements import Elements
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import Problem
 from broadloom.errors import VerifyError
-from broadloom.fusion.ir import Body, Kernel, Load, Store
+from broadloom.fusion.handlers import facts_of
+from broadloom.fusion.ir import Body, Kernel, Store
 from broadloom.fusion.prologue import axes_of, evaluation_cost, inner_axis
-from broadloom.fusion.vectors import NO_COLUMN
 from broadloom.symbolic import Size, Symbol
 
 _PARAMS = (
@@ -65,69 +65,37 @@ class Prologue:
     def _build(self, b: FunctionBuilder) -> None:
         args, number, outer_first, inner_first, outer, inner, target, target_step = b.params
         p, few = self.p, self.numbers.lanes
-        places = {n: Place(self.base(b, args, n), p.table[n]) for n in p.buffers if n in self._loaded()}
+        places = {n: Place(self.base(b, args, n), p.table[n]) for n in p.buffers if n in facts_of(self.body).loaded}
         sizes = {w: self.value(b, args, w) for w in p.words if isinstance(w, Symbol)}
-        self._bind(b, number, sizes)
+        code = Elements(b, self.numbers, self.body, places, NULL, sizes)
+        code.open_matrix(self.batch, number, partial(self.value, b, args))
         whole = b.mul(b.udiv(inner, i64(self.lanes)), i64(self.lanes))
 
         def row(k: Val) -> None:
-            self._open(b, self.outer, b.add(outer_first, k))
+            code.open(self.outer, b.add(outer_first, k))
             to = self.numbers.at(b, p.total, target, b.mul(k, target_step))
 
-            def part(j: Val, lanes: int, mask: Val | None) -> None:
-                self._open(b, self.inner, b.add(inner_first, j))
-                elements = self._elements(b, places, lanes, mask)
-                self.numbers.store(b, elements, self.numbers.at(b, p.total, to, j), mask)
-                self.indexer.close()
+            def part(j: Val, count: int, mask: Val | None) -> None:
+                code.open(self.inner, b.add(inner_first, j))
+                lanes, value = code.run(self.inner, count, mask)
+                assert value is not None
+                (spread,) = lanes.spread(b, value)
+                summands = self.numbers.summand(b, self.dtype, spread)
+                self.numbers.store(b, summands, self.numbers.at(b, p.total, to, j), mask)
+                code.close()
+
+            def full(j: Val) -> None:
+                part(j, self.lanes, None)
 
             def rest(j: Val) -> None:
                 part(j, few, self.numbers.mask(b, b.sub(inner, j)))
 
-            b.for_loop(
-                i64(0), whole, lambda j: part(j, self.lanes, None), step=self.lanes, name="inner", flags="nuw nsw"
-            )
+            b.for_loop(i64(0), whole, full, step=self.lanes, name="inner", flags="nuw nsw")
             b.for_loop(whole, inner, rest, step=few, name="rest", flags="nuw nsw")
-            self.indexer.close()
+            code.close()
 
         b.for_loop(i64(0), outer, row, name="outer", flags="nuw nsw")
         b.ret()
-
-    def _loaded(self) -> set[str]:
-        return {i.buffer for i in self.body.instructions if isinstance(i, Load)}
-
-    def _bind(self, b: FunctionBuilder, number: Val, sizes: Mapping[Symbol, Val]) -> None:
-        """Gives sizes and the variables of batch axes their values."""
-        found = dict(sizes)
-        extents = {size: self.value(b, b.params[0], size) for size, _ in self.batch}
-        for size, variable in reversed(self.batch):
-            if size == 1:
-                continue
-            if variable is not None:
-                found[variable] = b.binary("urem", number, extents[size])
-            number = b.udiv(number, extents[size])
-        self.indexer = Indexer(b)
-        self.indexer.open(b.fenced())
-        for symbol, value in found.items():
-            self.indexer.bind(symbol, value)
-
-    def _open(self, b: FunctionBuilder, variable: Symbol | None, value: Val) -> None:
-        """Opens a level in which the variable has this value."""
-        self.indexer.open(b.fenced())
-        if variable is not None:
-            self.indexer.bind(variable, value)
-
-    def _elements(self, b: FunctionBuilder, places: Mapping[str, Place], count: int, mask: Val | None) -> Val:
-        """So many summands from the inner variable's value on."""
-        none = Accumulators(b, self.numbers.emit, (), running=frozenset(), compensated=frozenset(), lanes=1, width=1)
-        leave = b.block("leave")  # for checks, of which there are none
-        self.indexer.open(None)
-        lanes = Lanes(NO_COLUMN if self.inner is None else self.inner, count, mask)
-        emitter = BodyEmitter(b, self.numbers.emit, self.indexer, places, none, NULL, {}, None, leave, lanes=lanes)
-        value = emitter.run(self.body)
-        assert value is not None
-        self.indexer.close()
-        (spread,) = lanes.spread(b, value)
-        return self.numbers.summand(b, self.dtype, spread)
 
 
 def _without_store(body: Body) -> Body:

@@ -398,7 +398,7 @@ class Template:
             if size == 1:
                 continue
             extent = self.value(b, args, size)
-            at = b.add(at, b.mul(b.binary("urem", number, extent), self.value(b, args, stride)))
+            at = b.add(at, b.mul(b.urem(number, extent), self.value(b, args, stride)))
             number = b.udiv(number, extent)
         return self.numbers.at(b, dtype, self.base(b, args, region.buffer), at)
 

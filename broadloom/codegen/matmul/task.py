@@ -69,8 +69,8 @@ class Task:
     def run(self, number: Val, scratch: Val) -> None:
         """One task: columns first, so that neighbours share rows."""
         b, t = self.b, self.t
-        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
-        row_block, batch = b.binary("urem", rest, self.row_blocks), b.udiv(rest, self.row_blocks)
+        column_block, rest = b.urem(number, self.column_blocks), b.udiv(number, self.column_blocks)
+        row_block, batch = b.urem(rest, self.row_blocks), b.udiv(rest, self.row_blocks)
         if t.packed_right and not t.shared_right:
             batch = self.batch
         top = b.mul(row_block, i64(t.task_rows))
@@ -144,8 +144,8 @@ class Task:
         matrix, so that neighbours read memory in its order and once."""
         b, t = self.b, self.t
         batches = t.value(b, self.args, self.p.count)
-        column_block, rest = b.binary("urem", number, self.column_blocks), b.udiv(number, self.column_blocks)
-        batch, block = b.binary("urem", rest, batches), b.udiv(rest, batches)
+        column_block, rest = b.urem(number, self.column_blocks), b.udiv(number, self.column_blocks)
+        batch, block = b.urem(rest, batches), b.udiv(rest, batches)
         left, right = self._columns_at(column_block)
         self.a, self.right = self._left_of(batch), t.matrix(b, self.args, "b", batch)
         first = b.mul(block, i64(SUM_BLOCK))
@@ -206,7 +206,13 @@ class Task:
                         *(at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh),
                     )
                     if not p.plain:
-                        self._finish(last, out, out_row, (row, rows), (column, columns_there), vectors, masked)
+                        there = (b.add(column, self.strip), columns_there)
+                        tile_at = (self.number, out, out_row, (row, rows), there)
+                        finish = partial(self.finisher.finish, *tile_at, vectors, masked)
+                        if last.text == "true":
+                            finish()
+                        else:
+                            b.if_then(last, finish)
 
                 self._rows(top, bottom, tile)
 
@@ -257,27 +263,6 @@ class Task:
             at = b.add(b.mul(b.sub(row, self.top), step), b.sub(column, self.left))
             return self.numbers.at(b, self.p.total, b.gep("i8", self.scratch, i64(t.scratch_left)), at), step
         return self.tile, i64(t.width)
-
-    def _finish(
-        self,
-        last: Val,
-        out: Val,
-        out_row: Val,
-        rows: tuple[Val, Val],
-        columns: tuple[Val, Val],
-        vectors: int,
-        masked: bool,
-    ) -> None:
-        b = self.b
-
-        def finish() -> None:
-            first = b.add(columns[0], self.strip)
-            self.finisher.finish(self.number, out, out_row, rows, (first, columns[1]), vectors, masked)
-
-        if last.text == "true":
-            finish()
-        else:
-            b.if_then(last, finish)
 
     def _rows(self, top: Val, bottom: Val, tile: Callable[[Val, int, bool], None]) -> None:
         """Runs `tile(row, height, guarded)` down a panel; a last tile of another height has code of its own where that

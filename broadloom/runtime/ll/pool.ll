@@ -80,43 +80,9 @@ done:
   ret i1 true
 }
 
-; A woken worker tends to be put on the caller's own CPU, where it waits for the caller: it moves away.
-define internal void @bl.pool.move(ptr %s) {
-entry:
-  %mask = alloca [128 x i8], align 8
-  %here = call i32 @sched_getcpu()
-  %cp = getelementptr i8, ptr %s, i64 $CPU
-  %there = load atomic i32, ptr %cp monotonic, align 4
-  %same = icmp eq i32 %here, %there
-  %known = icmp ult i32 %here, 1024
-  %move = and i1 %same, %known
-  br i1 %move, label %get, label %done
-get:
-  %bytes = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
-  %bad = icmp slt i32 %bytes, 0
-  br i1 %bad, label %done, label %clear
-clear:
-  %byte = lshr i32 %here, 3
-  %bit = and i32 %here, 7
-  %one = shl i32 1, %bit
-  %inverse = xor i32 %one, -1
-  %narrow = trunc i32 %inverse to i8
-  %bp = getelementptr i8, ptr %mask, i32 %byte
-  %old = load i8, ptr %bp
-  %new = and i8 %old, %narrow
-  store i8 %new, ptr %bp
-  ; An empty mask is refused by the system, and the worker stays; the full mask comes back at once, so that the
-  ; next job finds every CPU allowed.
-  %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
-  store i8 %old, ptr %bp
-  %r2 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
-  br label %done
-done:
-  ret void
-}
-
-; Before a worker sleeps: takes the caller's CPU out of its mask, so that it does not wake up there, behind the caller,
-; where it would wait for milliseconds. The CPU, or -1 where nothing was changed; the mask as it is then.
+; Takes the caller's CPU out of a worker's mask. The CPU, or -1 where nothing was changed (an empty mask is refused by
+; the system); the mask as it is then. Before a worker sleeps, so that it does not wake up behind the caller, where it
+; would wait for milliseconds.
 define internal i32 @bl.pool.aside(ptr %s, ptr %mask) {
 entry:
   store i1024 0, ptr %mask, align 8
@@ -147,7 +113,7 @@ none:
   ret i32 -1
 }
 
-; After it was woken: gives the CPU back, unless somebody else has set the mask meanwhile.
+; Gives the CPU back, unless somebody else has set the mask meanwhile.
 define internal void @bl.pool.back(i32 %cpu, ptr %mask) {
 entry:
   %now = alloca i1024, align 8
@@ -166,6 +132,24 @@ set:
   %all = or i1024 %old, %bit
   store i1024 %all, ptr %mask, align 8
   %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %done
+done:
+  ret void
+}
+
+; A woken worker that is on the caller's own CPU all the same, where it waits for the caller, moves away: leaving the CPU
+; and having it back at once is enough.
+define internal void @bl.pool.move(ptr %s) {
+entry:
+  %mask = alloca i1024, align 8
+  %here = call i32 @sched_getcpu()
+  %cp = getelementptr i8, ptr %s, i64 $CPU
+  %there = load atomic i32, ptr %cp monotonic, align 4
+  %same = icmp eq i32 %here, %there
+  br i1 %same, label %away, label %done
+away:
+  %cpu = call i32 @bl.pool.aside(ptr %s, ptr %mask)
+  call void @bl.pool.back(i32 %cpu, ptr %mask)
   br label %done
 done:
   ret void
