@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import ClassVar
 
@@ -77,8 +78,10 @@ def _read_by_reductions(graph: Graph) -> frozenset[ValueId]:
             and (r.op.has(Trait.REDUCTION) or (r.op.has(Trait.POINTWISE) and len(r.types) == 1 and ends[v]))
             for r, v in readers.get(value, ())
         )
-        if ends[value] and readers.get(value) and str(node.op) in COMBINE and len(readers[node.inputs[0]]) == 1:
-            found.append(value)
+        if ends[value] and readers.get(value) and str(node.op) in COMBINE:
+            (operand,) = node.inputs
+            if operand not in kept and len(readers[operand]) == 1:
+                found.append(value)
     return frozenset(found)
 
 
@@ -86,15 +89,16 @@ def _written_out(b: GraphBuilder, node: Node, operand: ValueId) -> tuple[ValueId
     type, axes = b.type_of(operand), node.attributes["axes"]
     sizes = [type.shape[axis] for axis in axes]
     known = [n for n in sizes if isinstance(n, int)]
-    if len(known) < len(sizes) or not axes or not _adds_as_it_is(str(node.op), type.dtype):
+    elements = math.prod(known)
+    if len(known) < len(sizes) or not 2 <= elements <= MOST_ELEMENTS or not _adds_as_it_is(str(node.op), type.dtype):
         return None
-    places = list(itertools.product(*map(range, known)))
     chain = _chain(b, operand)
-    if not 2 <= len(places) <= MOST_ELEMENTS or not chain or len(chain) * len(places) > MOST_CALLS:
+    if not chain or len(chain) * elements > MOST_CALLS:
         return None
     leaves = [i for v in chain for i in _node(b, v).inputs if i not in chain]
     if not all(_spread(b.type_of(leaf).shape, type, axes) for leaf in leaves):
         return None
+    places = itertools.product(*map(range, known))
     parts = [_part(b, operand, chain, dict(zip(axes, place, strict=True))) for place in places]
     result = functools.reduce(lambda x, y: b.call(COMBINE[str(node.op)], x, y), parts)
     if str(node.op) == "sum" and type.dtype.kind == "f":  # a sum begins with zero: that of negative zeros is positive
