@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.columns import OURS, PART, Column
+from benchmarks.columns import LIMIT, OURS, PART, TRIAD, Column
 from benchmarks.processes import MEMORY, ROOT, ColumnError, Process, environment
 from benchmarks.results import Cell, Facts, Run, compared
 from benchmarks.timing import Effort, in_rounds
@@ -135,19 +135,22 @@ def steady(
         return seconds
 
     names = [*processes, PART] if has_part and OURS in processes else list(processes)
-    return in_rounds(measure, names, (OURS, PART), plan.effort, draw), failures
+    return in_rounds(measure, names, (OURS, PART, TRIAD), plan.effort, draw), failures
 
 
 def measure_workload(
-    processes: dict[str, Process], workload: Workload, plan: Plan, folder: Path, draw: random.Random
+    processes: dict[str, Process], limit: Process, workload: Workload, plan: Plan, folder: Path, draw: random.Random
 ) -> dict[str, Cell]:
-    """All columns on one workload."""
+    """All columns on one workload, and the triad where memory is the limit: its rate has its hours, as the machine."""
     cells: dict[str, Cell] = {}
     for name, process in processes.items():
         cell = prepare(process, workload, folder)
         if cell is not None:
             cells[name] = cell
     ready = {name: processes[name] for name, cell in cells.items() if not cell.failed}
+    if workload.bound:
+        limit.ask("load", name=workload.name, folder=str(folder / workload.name))
+        ready[TRIAD] = limit
     times, failures = steady(ready, plan, draw, workload.part is not None)
     for name, seconds in times.items():
         old = cells.get(name, Cell())
@@ -184,19 +187,20 @@ def compare(
         for memory in plan.memory:
             between()
             processes = {c.name: plan.process(c, memory, folder) for c in plan.columns}
-            for process in processes.values():
+            limit = plan.process(LIMIT, memory, folder)
+            for process in (*processes.values(), limit):
                 stack.callback(process.close)
             rows: dict[str, dict[str, Cell]] = {}
             for workload in plan.workloads:
                 say(f"memory {memory}: {workload.name}")
                 draw = random.Random(f"{plan.seed} {memory} {workload.name}")
-                cells = measure_workload(processes, workload, plan, folder, draw)
+                cells = measure_workload(processes, limit, workload, plan, folder, draw)
                 rows[workload.name] = with_cold(cells, cold[workload.name])
                 run.workloads[workload.name] = facts(workload, folder)
                 shutil.rmtree(folder / "results")
             run.cells[memory] = rows
             run.versions = {n: p.version for n, p in processes.items() if p.version}
-            for process in processes.values():
+            for process in (*processes.values(), limit):
                 process.close()
         between()
     run.machine["load after"] = load_now()

@@ -46,7 +46,8 @@ HOW = """\
   in it, and code that was made.
 - Memory "fresh" is glibc's malloc as it is, which returns large blocks to the system, so that each large result costs
   page faults. "kept" tells it to keep them, for all columns alike. Broadloom keeps large blocks itself in both.
-- Promised shares are of the triad with ordinary stores, as STREAM has it, on the threads of the run. Bytes are those of
+- Promised shares are of the triad with ordinary stores, as STREAM has it, on the threads of the run; it takes its turns
+  in the same rounds, in a process of its own, since memory that other machines share has its hours. Bytes are those of
   arguments and results, read or written once.
 
 ## How to repeat it

@@ -79,6 +79,7 @@ TEXT = (
     + "!0 = !{i32 1}\n"
 )
 BYTES = {"triad": 12, "triad_past_caches": 12, "read": 4}  # an element
+TRIAD_BYTES = BYTES["triad"] * ELEMENTS  # a call
 
 
 def machine_code() -> tuple[llvm.ExecutionEngine, dict[str, int]]:
@@ -114,23 +115,29 @@ def aligned(elements: int) -> np.ndarray:
     return room[skipped : skipped + elements]
 
 
-def bandwidths(threads: int, elements: int = ELEMENTS) -> dict[str, float]:
-    """GB/s of each loop; every thread has a piece of the arrays."""
+def loops(threads: int, elements: int = ELEMENTS) -> dict[str, Callable[[], object]]:
+    """A call of each loop, on arrays that all share; every thread has a piece of them."""
     engine, addresses = machine_code()
     a, b, c = (aligned(elements) for _ in range(3))
     piece = elements // threads // 64 * 64
-    found = {}
-    with ThreadPoolExecutor(threads) as pool:
-        for name, address in addresses.items():
-            loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(address)
-            pieces = [[x.ctypes.data + 4 * piece * t for x in (a, b, c)] for t in range(threads)]
+    pool = ThreadPoolExecutor(threads)
 
-            def run(loop: Callable[..., None] = loop, pieces: list[list[int]] = pieces) -> None:
-                list(pool.map(lambda p: loop(*p, piece), pieces))
+    def call(address: int) -> Callable[[], object]:
+        loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(address)
+        pieces = [[x.ctypes.data + 4 * piece * t for x in (a, b, c)] for t in range(threads)]
 
-            found[name] = BYTES[name] * piece * threads / best(run) / 1e9
-    del engine
-    return found
+        def run(kept: object = (engine, a, b, c)) -> object:  # what the addresses are of
+            return list(pool.map(lambda p: loop(*p, piece), pieces))
+
+        return run
+
+    return {name: call(address) for name, address in addresses.items()}
+
+
+def bandwidths(threads: int, elements: int = ELEMENTS) -> dict[str, float]:
+    """GB/s of each loop."""
+    calls = loops(threads, elements)
+    return {name: BYTES[name] * elements / best(call) / 1e9 for name, call in calls.items()}
 
 
 def products(size: int = 2048) -> float:

@@ -10,23 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.columns import OURS, PART
+from benchmarks.columns import OURS, PART, TRIAD
+from benchmarks.limits import TRIAD_BYTES
 from benchmarks.results import Run
-from benchmarks.timing import Spread, geometric_mean, paired
+from benchmarks.timing import Spread, geometric_mean, paired, spread
 
 # whose times are compared with those of the best peer
 STEADY_LINES = frozenset(
     ("W1a", "W1b", "W2", "W3a", "W3b", "W4", "W5a", "W5b", "W6", "W7", "W11b", "W11c", "W12", "W13", "W14", "W15a")
 )
-MEMORY_SHARE = 0.8  # of the triad
-ARITHMETIC_LINES = ("W1b", "W5a")  # whose limit is memory or their own instructions
-TRIAD_LINES = {
-    "W4": MEMORY_SHARE,
-    "W5b": MEMORY_SHARE,
-    "W15a": MEMORY_SHARE,
-    "copy": MEMORY_SHARE,
-    "matrix-vector": 0.9,
-}
+# of the rate of STREAM's triad with ordinary stores: with stores past the caches it reaches more, which nothing that
+# only reads can have
+MEMORY_SHARES = {**dict.fromkeys(("W1b", "W4", "W5a", "W5b", "W15a", "copy"), 0.8), "matrix-vector": 0.9}
 OPENBLAS, ANY_BLAS = ("numpy",), ("numpy", "torch")  # the columns that run OpenBLAS, and MKL
 BLAS_LINES = {
     "matmul 64": (1.3, ANY_BLAS),
@@ -152,8 +147,7 @@ class Line:
 def lines(run: Run, memory: str) -> Iterator[Line]:
     """All promises that this run can judge."""
     yield from steady_lines(run, memory)
-    yield from bandwidth_lines(run, memory)
-    yield from arithmetic_lines(run, memory)
+    yield from limit_lines(run, memory)
     yield from product_lines(run, memory)
     yield from first_call_lines(run, memory)
 
@@ -176,40 +170,31 @@ def steady_lines(run: Run, memory: str) -> Iterator[Line]:
         )
 
 
-def triad(run: Run) -> float:
-    """GB/s of STREAM's triad, its stores as the program states them, for the threads of the run; 0 where it was not
-    measured. Stores past the caches reach more, which nothing that only reads can have: `tables.bounds` shows both."""
-    return run.limits.get(str(run.settings.get("threads")), {}).get("triad", 0.0)
+def least_seconds(run: Run, memory: str, workload: str) -> tuple[float | None, ...]:
+    """The least time of a call, one of each round: of the bytes that have to be moved, at the rate that STREAM's triad
+    had in that round, or of the instructions of its dearest loop. Empty where the triad took no turns."""
+    triad = run.measured(memory, workload).get(TRIAD)
+    moved, arithmetic = run.workloads[workload].bytes / TRIAD_BYTES, run.arithmetic.get(workload, 0.0)
+    return tuple(s and max(s * moved, arithmetic) for s in triad.seconds) if triad else ()
 
 
-def bandwidth_lines(run: Run, memory: str) -> Iterator[Line]:
-    """Shares of the triad, on the bytes that have to be moved."""
+def share_of_limit(run: Run, memory: str, workload: str) -> Spread | None:
+    """The least time of a call over ours, by rounds; None where one of the two is missing."""
+    ours, least = run.measured(memory, workload).get(OURS), least_seconds(run, memory, workload)
+    return paired(least, ours.seconds) if ours is not None and least else None
+
+
+def limit_lines(run: Run, memory: str) -> Iterator[Line]:
+    """Shares of what memory allows, or of the larger of memory and arithmetic."""
     for workload, facts in run.workloads.items():
-        cell = run.measured(memory, workload).get(OURS)
-        if facts.line in TRIAD_LINES and cell is not None and triad(run):
-            most = facts.bytes / 1e9 / triad(run)
-            share = Spread(most / cell.spread.median, most / cell.spread.high, most / cell.spread.low)
-            yield Line(
-                facts.line, f"{workload}: share of the triad", TRIAD_LINES[facts.line], share, "share", least=True
-            )
-
-
-def least_seconds(run: Run, workload: str) -> float:
-    """The least time of a call: of the bytes that have to be moved, or of the instructions of its dearest loop."""
-    moved = run.workloads[workload].bytes / 1e9 / triad(run) if triad(run) else 0.0
-    return max(moved, run.arithmetic.get(workload, 0.0))
-
-
-def arithmetic_lines(run: Run, memory: str) -> Iterator[Line]:
-    """Shares of the larger of two limits, memory and arithmetic."""
-    for workload, facts in run.workloads.items():
-        cell = run.measured(memory, workload).get(OURS)
-        if facts.line in ARITHMETIC_LINES and cell is not None and workload in run.arithmetic:
-            least, s = least_seconds(run, workload), cell.spread
-            kind = "memory" if least > run.arithmetic[workload] else "arithmetic"
-            what = f"{workload}: share of the larger limit ({kind})"
-            share = Spread(least / s.median, least / s.high, least / s.low)
-            yield Line(facts.line, what, MEMORY_SHARE, share, "share", least=True)
+        share = share_of_limit(run, memory, workload)
+        if facts.line in MEMORY_SHARES and share is not None:
+            arithmetic = run.arithmetic.get(workload)
+            least = spread([s for s in least_seconds(run, memory, workload) if s is not None]).median
+            kind = "arithmetic" if arithmetic == least else "memory"
+            what = "the triad" if arithmetic is None else f"the larger limit ({kind})"
+            allowed = MEMORY_SHARES[facts.line]
+            yield Line(facts.line, f"{workload}: share of {what}", allowed, share, "share", least=True)
 
 
 def product_lines(run: Run, memory: str) -> Iterator[Line]:

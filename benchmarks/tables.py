@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.columns import COLUMNS, OURS
-from benchmarks.lines import least_seconds, lines, triad
+from benchmarks.lines import lines, share_of_limit
 from benchmarks.results import Cell, Run
 from benchmarks.timing import Spread
 
@@ -110,18 +110,17 @@ def bounds(run: Run, memory: str) -> Sheet:
         cell = run.measured(memory, workload).get(OURS)
         if cell is None or not threads:
             continue
-        if facts.bound == "memory":
-            rate = facts.bytes / cell.spread.median / 1e9
-            share = f"{rate / triad(run):.0%} of the triad, {rate / threads['triad_past_caches']:.0%} past the caches"
-            rows.append((workload, f"{facts.bytes / 1e6:.1f} MB", f"{rate:.1f} GB/s", share))
-        elif workload in run.arithmetic:
-            least = run.arithmetic[workload]
-            share = f"{least_seconds(run, workload) / cell.spread.median:.0%} of the larger of memory and arithmetic"
-            rows.append((workload, f"{facts.bytes / 1e6:.1f} MB, {show_time(least)} of arithmetic", "", share))
+        share = share_of_limit(run, memory, workload)
+        if share is not None:
+            least = run.arithmetic.get(workload)
+            rate = f"{facts.bytes / cell.spread.median / 1e9:.1f} GB/s"
+            has_to = f"{facts.bytes / 1e6:.1f} MB" + (f", {show_time(least)} of arithmetic" if least else "")
+            what = "the larger of triad and arithmetic" if least else "the triad"
+            rows.append((workload, has_to, rate, f"{share.median:.0%} of {what}"))
         elif facts.flops:
             rate = facts.flops / cell.spread.median / 1e9
-            share = f"{rate / threads['matmul']:.0%} of the product"
-            rows.append((workload, f"{facts.flops / 1e6:.1f} MFLOP", f"{rate:.1f} GFLOP/s", share))
+            of = f"{rate / threads['matmul']:.0%} of the product"
+            rows.append((workload, f"{facts.flops / 1e6:.1f} MFLOP", f"{rate:.1f} GFLOP/s", of))
     return Sheet(f"Our distance from the limits, memory {memory}", ("workload", "has to", "rate", "share"), tuple(rows))
 
 

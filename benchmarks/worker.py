@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
-from benchmarks.columns import COLUMNS, Column, Prepared, forget, start
+from benchmarks.columns import COLUMNS, LIMIT, Column, Prepared, forget, start
 from benchmarks.processes import processors
 from benchmarks.workloads import BY_NAME
 
@@ -117,7 +117,7 @@ def main() -> None:
     os.dup2(2, 1)
     threads = int(sys.argv[2])
     os.sched_setaffinity(0, processors(threads))  # before any library counts the processors
-    session = Session(COLUMNS[sys.argv[1]], threads)
+    session = Session({**COLUMNS, LIMIT.name: LIMIT}[sys.argv[1]], threads)
     for line in sys.stdin:
         answers.write(json.dumps(session.answer(json.loads(line))) + "\n")
 

@@ -29,7 +29,8 @@ class Workload:
 
     `line` is its name in the list of promises, empty where no more is promised than of all. A function with `steps`
     maps a state, its first argument, to the next one and is run that often in a call. `bound` is what limits it:
-    "memory" where its arguments and results have to come through memory, else empty. `flops` are multiplications and
+    "memory" where its arguments and results have to come through memory, "arithmetic" where the larger of that and of
+    its own instructions is, else empty. `flops` are multiplications and
     additions at scale 1, where they are all that counts. `numpy_only` functions are written with NumPy itself and have
     no other namespace. `symbolic` ones are compiled by us for all sizes at once. `part` makes a function of the same
     arguments, whose time is taken in the same rounds: what the whole function is to cost little more than.
@@ -473,7 +474,14 @@ def decaying(scale: float) -> Arrays:
 WORKLOADS: tuple[Workload, ...] = (
     Workload("tiny", "sin(x)*y + x, 10 elements", tiny, lambda s: (_normal(10), _normal(10)), line="W12"),
     Workload("gelu-small", "tanh-gelu, 1e4 float32", gelu, lambda s: (_normal(_size(10_000, s)),), line="W1a"),
-    Workload("gelu", "tanh-gelu, 1e7 float32", gelu, lambda s: (_normal(_size(10_000_000, s)),), line="W1b"),
+    Workload(
+        "gelu",
+        "tanh-gelu, 1e7 float32",
+        gelu,
+        lambda s: (_normal(_size(10_000_000, s)),),
+        line="W1b",
+        bound="arithmetic",
+    ),
     Workload(
         "black-scholes",
         "calls and puts of 1e6 options, float64",
@@ -504,7 +512,12 @@ WORKLOADS: tuple[Workload, ...] = (
         bound="memory",
     ),
     Workload(
-        "logsumexp", "logsumexp of 1e7 to a scalar", logsumexp, lambda s: (_normal(_size(10_000_000, s)),), line="W5a"
+        "logsumexp",
+        "logsumexp of 1e7 to a scalar",
+        logsumexp,
+        lambda s: (_normal(_size(10_000_000, s)),),
+        line="W5a",
+        bound="arithmetic",
     ),
     Workload(
         "variance",
