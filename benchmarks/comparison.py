@@ -27,7 +27,7 @@ from benchmarks.timing import Effort, in_rounds
 from benchmarks.worker import load, save
 from benchmarks.workloads import Workload
 
-SETTLE = 0.03  # seconds until the threads of the process measured before sleep: OpenBLAS's wait for 2**26 cycles
+PAUSE, LONGEST_PAUSE = 0.03, 1.0  # seconds between measurements
 LONG = 0.05  # calls that take as long need no untimed one before them: caches are the least of it
 
 
@@ -114,6 +114,15 @@ def prepare(process: Process, workload: Workload, folder: Path) -> Cell | None:
     return Cell(warm=answer["seconds"] if process.column.compiles else None, peak=answer["peak"], error=error)
 
 
+def settle(processes: Iterable[Process]) -> None:
+    """Pause until all threads of all processes sleep: those of OpenBLAS spin for 2**28 cycles after a product, and
+    whoever comes next would share its processors with them."""
+    time.sleep(PAUSE)
+    ends = time.perf_counter() + LONGEST_PAUSE
+    while any(process.runs() for process in processes) and time.perf_counter() < ends:
+        time.sleep(1e-3)
+
+
 def steady(
     processes: dict[str, Process], plan: Plan, draw: random.Random, has_part: bool
 ) -> tuple[dict[str, list[float | None]], dict[str, str]]:
@@ -122,7 +131,7 @@ def steady(
     long: set[str] = set()
 
     def measure(name: str, count: int) -> float:
-        time.sleep(SETTLE)
+        settle(processes.values())
         part = name == PART
         try:
             process = processes[OURS if part else name]

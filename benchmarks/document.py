@@ -32,7 +32,8 @@ HOW = """\
 - Each workload is one function over an array namespace, `benchmarks/workloads.py`, which NumPy runs, and Broadloom,
   `torch.compile` and `jax.jit` compile; `torch` runs it op by op. `torch-library` is what PyTorch's library has in one
   piece, `numba` a loop written by hand. Arguments are converted before anything is timed.
-- On each workload the columns take turns, in random order in each round, after an untimed call. A time is the median of
+- On each workload the columns take turns, in random order in each round, after an untimed call. A turn begins when no
+  thread of any column runs: those of OpenBLAS spin for a tenth of a second after a product. A time is the median of
   the rounds, with what a tenth of them lies below and above. A ratio is taken within each round, and so are its bounds.
 - Of `heat-steps` and `recurrence`, NumPy, torch, `torch.compile` and Broadloom run one step 50 or 1000 times from
   Python; jax and numba compile all of it.

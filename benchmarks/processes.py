@@ -79,6 +79,13 @@ class Process:
             self.version = self._exchange({"do": "start"})["version"]
         return self._exchange({"do": do, **order})
 
+    def runs(self) -> bool:
+        """Whether a thread of the process has a processor or waits for one; False where the system does not tell."""
+        tasks = Path(f"/proc/{self._child.pid if self._child is not None else 0}/task")
+        with suppress(FileNotFoundError, ProcessLookupError):  # of a thread that ends meanwhile
+            return any(f.read_text().rsplit(")", 1)[1].split()[0] == "R" for f in tasks.glob("*/stat"))
+        return False
+
     def _begin(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(

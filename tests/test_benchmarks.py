@@ -9,6 +9,7 @@ import math
 import os
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from benchmarks.processes import CHOSEN_PROCESSOR, MEMORY, ColumnError, Process,
 from benchmarks.results import Cell, Facts, Run, close, compared, error, from_json, to_json
 from benchmarks.targets import FirstCall, targets
 from benchmarks.timing import Effort, Spread, Time
+from benchmarks.worker import save
 from benchmarks.workloads import BY_NAME, WORKLOADS, Workload
 from broadloom.runtime import native, target
 
@@ -412,6 +414,23 @@ def test_a_process_says_what_it_could_not_do(tmp_path: Path) -> None:
     gone = Process(COLUMNS["numpy"], Path("/bin/false"), 1, {}, tmp_path / "log")
     with pytest.raises(ColumnError, match="process ended with 1"):
         gone.ask("first")
+
+
+def test_a_turn_begins_when_no_other_column_runs(tmp_path: Path) -> None:
+    process = Process(COLUMNS["numpy"], Path(sys.executable), 1, environment(1, "fresh", tmp_path), tmp_path / "log")
+    assert not process.runs()
+    try:
+        save(tmp_path / "tiny", BY_NAME["tiny"].arguments(1.0))
+        process.ask("load", name="tiny", folder=str(tmp_path / "tiny"))
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(process.ask, "time", count=100_000, untimed=False, part=False)
+            while not process.runs():
+                assert not answer.done()
+            comparison.settle([process])
+            assert answer.done() and not process.runs()
+        assert answer.result()["seconds"] > 0
+    finally:
+        process.close()
 
 
 def test_no_workload_inherits_the_memory_of_another() -> None:
