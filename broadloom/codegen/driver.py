@@ -27,8 +27,9 @@ from broadloom.codegen.lanes import choice as beside
 from broadloom.codegen.lanes import step as lanes
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, const_float, i32, i64, is_constant
 from broadloom.codegen.matmul import step as matmul
-from broadloom.codegen.module import READY, ModuleBuilder
+from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import outline
+from broadloom.codegen.parts import READY
 from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
 from broadloom.codegen.prepare import Prepared, may_be_small, prepare
 from broadloom.codegen.streams import Stream
@@ -94,8 +95,10 @@ def prepared_text(
     _Run(module, program, plan_memory(program), signatures, others, products, constants or {}, last).build()
     quick = prepared.brief and not module.sums
     outline(module, brief=quick)
-    if quick or not module.plain:
-        module.mark(READY)
+    module.mark(READY)
+    if quick:
+        for function in module.functions:
+            function.plain = False
     text = str(module)
     if " half" not in text:
         return text

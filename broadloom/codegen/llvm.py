@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from broadloom.codegen.parts import PLAIN
 from broadloom.codegen.values import (
     NULL,
     Val,
@@ -170,6 +171,7 @@ class FunctionBuilder:
         self.params = tuple(Val(p.type, f"%{p.name}") for p in params)
         self._count = self._labels = 0
         self.loops = 0  # how many `for_loop` has made
+        self.plain = False  # whether it has loops that LLVM's vectoriser is to make vectors of
         self.entry = Block("entry", placed=True)
         self.blocks: list[Block] = [self.entry]
         self._allocas: list[str] = []
@@ -596,7 +598,7 @@ class FunctionBuilder:
         return tuple(self.phi(x.type, (x, from_a), (y, from_b)).value for x, y in zip(a, b, strict=True))
 
     def __str__(self) -> str:
-        lines = [self._header]
+        lines = [f'{self._header[:-1]}"{PLAIN}" {{' if self.plain else self._header]
         for block in self.blocks:
             if not block.terminated:
                 raise VerifyError("block without a terminator", got=f"{block.label} of {self.ref.name}")

@@ -12,9 +12,6 @@ from broadloom.codegen.llvm import Function, FunctionBuilder, Param
 from broadloom.codegen.values import Val
 from broadloom.errors import VerifyError
 
-# The mark of a module whose loops are to stay as they are: what is to run in vectors is written with vectors.
-READY = "broadloom.ready"
-
 LONG_DATA = 4096  # bytes from where on data are written quickly rather than to be read
 _ESCAPED = tuple(chr(x) if 32 <= x < 127 and x not in (34, 92) else f"\\{x:02X}" for x in range(256))
 
@@ -48,7 +45,6 @@ class ModuleBuilder:
         self._marks: list[str] = []
         self.forms: dict[str, Callable[[int], Function]] = {}  # by function of lanes, what defines it for more lanes
         self.stems: dict[object, str] = {}  # the names of what ops do, without their lanes; "" where that is short
-        self.plain = False  # whether it has loops that LLVM's vectoriser is to make vectors of
         self.sums = False  # whether it adds up in these, in an order that the vectoriser chooses
 
     def function(

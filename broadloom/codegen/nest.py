@@ -394,7 +394,7 @@ class NestBuilder(StageLoops):
 
         def each(run: Run) -> None:
             if self.beside is None:
-                self.b.module.plain = True
+                self.b.plain = True
                 self.b.for_loop(i64(0), lanes, partial(self._lane, run, first), name="lane", flags="nuw nsw")
             else:
                 self._beside_in_vectors(self.beside, run, first, lanes)

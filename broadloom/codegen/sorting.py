@@ -51,7 +51,6 @@ class Launch:
 
 def launch(module: ModuleBuilder, step: Extern, dtype: DType) -> Launch:
     """The kernel of a step on operands of `dtype`."""
-    module.plain = True
     attrs = dict(step.attrs)
     regions = (*step.operands, *step.results)
     layouts = tuple(r.layout for r in regions)
@@ -116,6 +115,7 @@ class _Kernel:
 
 def _kernel(module: ModuleBuilder, name: str, buffers: int, build: Callable[[_Kernel], None]) -> Function:
     def body(b: FunctionBuilder) -> None:
+        b.plain = True
         build(_Kernel(b, buffers))
         b.ret(i32(0))
 

@@ -175,7 +175,7 @@ class StageLoops:
             run()
             self.indexer.close()
             if vectorise and not border and not self.columns and self.vector is None and self.b.loops == loops:
-                self.b.module.plain = True
+                self.b.plain = True
                 self.b.module.sums |= any(a.dtype.is_inexact and a.kind in _SUMS for a in self.kernel.accumulators)
 
         metadata = self._interleaving([s.body for s in self.kernel.stages] if bodies is None else bodies)

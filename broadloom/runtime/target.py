@@ -4,8 +4,8 @@ What goes in: LLVM IR text and a `Target`. What comes out: a relocatable object 
 links both into this process and into a shared library), or assembly text. What holds: every module is verified
 before any pass runs, since LLVM's passes may crash the process on a malformed one; each module lives in a context
 of its own, so nothing accumulates over many compilations; an equal (text, target, level) gives equal bytes. A module
-that is marked `READY` has its vectors written out, and goes through a few passes; others get LLVM's own pipeline, for
-its loop vectoriser.
+that is `READY` has its vectors written out, and goes through a few passes; others get LLVM's own pipeline, for its loop
+vectoriser; one of both kinds is optimised in two parts, which are linked before the code generator runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from broadloom.codegen.module import READY
+from broadloom.codegen.parts import is_ready, parts_of
 from broadloom.errors import CodegenError
 from broadloom.lazy import llvm, llvmlite
 from broadloom.platform import Caches, caches
@@ -102,7 +102,9 @@ def host() -> Target:
     return Target(triple, cpu, text, has_fma, bits, caches())
 
 
+@cache
 def _machine(target: Target, level: int) -> Any:
+    """LLVM's machine, one for all modules: to read the features takes it a millisecond."""
     if level not in LEVELS:
         raise CodegenError("unknown optimisation level", got=level, allowed=", ".join(map(str, LEVELS)))
     _initialise_native()
@@ -121,11 +123,11 @@ def _machine(target: Target, level: int) -> Any:
         raise CodegenError("LLVM has no code generator for this target", got=target.triple) from error
 
 
-def parse(text: str, target: Target) -> Any:
+def parse(text: str, target: Target, context: Any = None) -> Any:
     """The verified LLVM module of `text`, in a context of its own. Raises `CodegenError` with LLVM's message."""
     _initialise_native()
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = llvm.parse_assembly(text, context or llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise CodegenError("LLVM refused a generated module", got=str(error).strip()) from error
@@ -134,7 +136,25 @@ def parse(text: str, target: Target) -> Any:
 
 
 def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
-    module = parse(text, target)
+    machine = _machine(target, level)
+    parts = parts_of(text) if level >= QUICK_LEVEL else None
+    if parts is None:
+        return _passed(text, target, level, llvm.create_context()), machine
+    context = llvm.create_context()
+    module, plain = (_passed(x, target, level, context) for x in (parts.others, parts.plain))
+    try:
+        module.link_in(plain)
+        for name in parts.crossing:
+            module.get_function(name).linkage = "internal"
+        module.verify()
+    except RuntimeError as error:
+        raise CodegenError("LLVM could not link the parts of a module", got=str(error)) from error
+    return module, machine
+
+
+def _passed(text: str, target: Target, level: int, context: Any) -> Any:
+    """The module of `text` after the passes."""
+    module = parse(text, target, context)
     machine = _machine(target, level)
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(DEFAULT_LEVEL if level == QUICK_LEVEL else level)
@@ -146,12 +166,7 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
     builder = llvm.create_pass_builder(machine, options)
     passes = _few_passes() if level >= QUICK_LEVEL and is_ready(text) else builder.getModulePassManager()
     passes.run(module, builder)
-    return module, machine
-
-
-def is_ready(text: str) -> bool:
-    """Whether the module says that its loops are to stay as they are."""
-    return f"\n!{READY} = " in text
+    return module
 
 
 def _few_passes() -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import broadloom as bl
 from broadloom.codegen.abi import features_of
+from broadloom.codegen.parts import is_ready
 from broadloom.codegen.plans import COLUMN_STEP, runs_in_columns
 from broadloom.runtime.target import assembly, host
 
@@ -63,10 +64,6 @@ def weighted(w, x):
     return np.maximum(x, np.exp(w)[:, None]).sum(0) / w.shape[0]
 
 
-def is_ready(native):
-    return "!broadloom.ready = " in native.text
-
-
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_columns_of_every_number_are_vectors(dtype, dynamic, machine, rng):
@@ -75,7 +72,7 @@ def test_columns_of_every_number_are_vectors(dtype, dynamic, machine, rng):
     for n in [4, 5, 15, 16, 17, 33, 64, 65, 100, 127, 130] if dynamic else [12, 33, 130]:
         x = rng.normal(size=(9, n)).astype(dtype)
         native = several or Native(program(softmax, x))
-        assert is_ready(native)
+        assert is_ready(native.text)
         (got,) = native(x)
         np.testing.assert_allclose(got, softmax(x.astype(np.float64)), rtol=4 * np.finfo(dtype).eps)
 
@@ -88,7 +85,7 @@ def test_passes_down_columns_are_vectors(function, dynamic, rng):
     """Of more rows than are added up in one chunk, and more columns than lie in one block."""
     x = rng.normal(loc=1, scale=0.1, size=(300, 1100)).astype(np.float32)
     native = Native(program(function, x, dynamic=dynamic))
-    assert is_ready(native)
+    assert is_ready(native.text)
     want = function(x.astype(np.float64))
     for got, wanted in zip(native(x), want if isinstance(want, tuple) else (want,), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
@@ -107,7 +104,7 @@ def test_nan_and_zeros_down_columns(machine, rng):
 def test_integers_add_up_down_columns(dtype, machine, rng):
     x = rng.integers(0, 100, (21, 70)).astype(dtype)
     native = Native(program(extremes, x))
-    assert is_ready(native)
+    assert is_ready(native.text)
     for got, want in zip(native(x), extremes(x), strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -115,7 +112,7 @@ def test_integers_add_up_down_columns(dtype, machine, rng):
 def test_columns_beside_what_is_the_same_for_all_of_them(machine, rng):
     x, w = rng.normal(size=(31, 45)), rng.normal(size=31)
     native = Native(program(weighted, w, x))
-    assert is_ready(native)
+    assert is_ready(native.text)
     np.testing.assert_allclose(native(w, x)[0], weighted(w, x), rtol=1e-12)
 
 
@@ -128,7 +125,7 @@ def test_columns_along_a_middle_axis_in_any_pieces(shape, dynamic, rng):
     x = rng.normal(size=shape).astype(np.float32)
     p = program(scaled, x, dynamic=dynamic)
     whole = Native(p)
-    assert is_ready(whole) or not x.size
+    assert is_ready(whole.text) or not x.size
     want = whole(x)[0]
     np.testing.assert_allclose(want, scaled(x), rtol=1e-4, atol=1e-5)
     for split in [] if not x.size else [(0.1, 0.37), (0.013, 0.5, 0.51), (1 / 3,)]:
@@ -163,4 +160,4 @@ def test_sums_of_few_columns_stay_in_registers(function, columns, rng):
     np.testing.assert_allclose(native(x)[0], function(x.astype(np.float64)), rtol=1e-4, atol=1e-4)
     if {"avx512vl", "avx512bw"} <= features_of(HERE):
         body = assembly(native.text).split("kernel.0.body:")[1].split("retq")[0]
-        assert is_ready(native) and not re.search(r"zmm\d+, \d*\(%rsp", body)
+        assert is_ready(native.text) and not re.search(r"zmm\d+, \d*\(%rsp", body)
