@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import resource
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -431,6 +432,15 @@ def test_a_turn_begins_when_no_other_column_runs(tmp_path: Path) -> None:
         assert answer.result()["seconds"] > 0
     finally:
         process.close()
+
+
+def test_a_first_call_finds_pages_at_hand(tmp_path: Path) -> None:
+    save(tmp_path, (np.ones(1 << 21),))  # 16 MB
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, worker.resident("VmRSS")
+    comparison.supply(tmp_path)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert faults >= (64 + 4 * 16) // 2  # of 2 MB each at most
+    assert worker.resident("VmRSS") < began + 16 * 2**20  # and all are given back
 
 
 def test_no_workload_inherits_the_memory_of_another() -> None:
