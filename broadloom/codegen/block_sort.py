@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64, vector
 from broadloom.codegen.module import ModuleBuilder
+from broadloom.codegen.transpose import transposed
 
 LANES, ROWS = 8, 16
 BLOCK = LANES * ROWS
@@ -159,23 +160,10 @@ def _transpose(b: FunctionBuilder, kind: str, source: Val, step: int, target: Va
 def _transpose_square(b: FunctionBuilder, kind: str) -> None:
     source, step, target, width = b.params
     at = [b.gep(kind, source, b.mul(step, i64(row))) for row in range(LANES)]
-    rows = _transposed(b, [b.load(vector(kind, LANES), a, 1) for a in at])
+    rows = transposed(b, [b.load(vector(kind, LANES), a, 1) for a in at])
     for row, part in enumerate(rows):
         b.store(part, b.gep(kind, target, b.mul(width, i64(row))), 1)
     b.ret()
-
-
-def _transposed(b: FunctionBuilder, rows: list[Val]) -> list[Val]:
-    """A square matrix, transposed: by swapping squares of growing size across the diagonal."""
-    rows = list(rows)
-    size = 1
-    while size < LANES:
-        for i in (k for k in range(LANES) if not k & size):
-            x, y = rows[i], rows[i + size]
-            rows[i] = b.shuffle(x, y, [k if not k & size else LANES + k - size for k in range(LANES)])
-            rows[i + size] = b.shuffle(x, y, [k + size if not k & size else LANES + k for k in range(LANES)])
-        size *= 2
-    return rows
 
 
 # ---- merging --------------------------------------------------------------------------------------------------------

@@ -215,11 +215,6 @@ def interleaved(b: FunctionBuilder, streams: Sequence[Sequence[Val]]) -> list[Va
     return found[0]
 
 
-def transposed(b: FunctionBuilder, rows: Sequence[Val]) -> list[Val]:
-    """A square of vectors, transposed."""
-    return interleaved(b, [[row] for row in rows])
-
-
 def store_interleaved(numbers: Numbers, b: FunctionBuilder, x: Sequence[Val], base: Val, at: Val) -> None:
     """Element 0 of each vector, then element 1 of each, stored from `at` on."""
     lanes, count = lanes_of(x[0].type), len(x)

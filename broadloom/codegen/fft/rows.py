@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broadloom.codegen.fft.passes import Numbers, by_vectors, interleaved, transposed
+from broadloom.codegen.fft.passes import Numbers, by_vectors, interleaved
 from broadloom.codegen.llvm import FunctionBuilder, Val, const_float, i64
+from broadloom.codegen.transpose import transposed
 from broadloom.records import dataclass
 
 

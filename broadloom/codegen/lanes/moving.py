@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broadloom.codegen.fft.passes import transposed
 from broadloom.codegen.lanes.grid import Engine, Grid, Held, Place, Stored, Unrolled, plus, times
 from broadloom.codegen.lanes.numbers import Field, Number
 from broadloom.codegen.llvm import Val, i64, vector
+from broadloom.codegen.transpose import transposed
 from broadloom.records import dataclass
 
 Keep = Callable[[Place, Val], None]

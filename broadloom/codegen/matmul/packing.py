@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broadloom.codegen.fft.passes import transposed
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64
 from broadloom.codegen.matmul.numbers import Numbers
+from broadloom.codegen.transpose import transposed
 from broadloom.dtypes import DType
 
 _PANEL = (
