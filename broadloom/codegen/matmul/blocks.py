@@ -14,6 +14,7 @@ from broadloom.symbolic import Size, product
 
 TILE_OVERHEAD = 24.0  # cycles of a tile beside its multiplications
 FEW_TILES = 32  # tiles of rows up to which the last gets code of its own
+DEAR_EDGE = 0.03  # where LLVM takes longer than many calls
 TASK_ROWS = 64
 CACHED_SHARE = 4  # of the last cache, what one packed operand may take
 
@@ -31,11 +32,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Elements of a sum in a vector register, registers, caches."""
+    """Elements of a sum in a vector register, registers, caches; and what code of its own for an edge is worth, as a
+    share of the time."""
 
     lanes: int
     registers: int
     caches: Caches
+    edge: float = 0.005
 
 
 def tile_shape(machine: Machine, m: Size, n: Size, k: Size) -> Shape:
@@ -55,7 +58,9 @@ def tile_shape(machine: Machine, m: Size, n: Size, k: Size) -> Shape:
         for rows in range(most, 0, -1) if isinstance(m, int) else (min(most, 8),):
             shape = _edges(machine, rows, vectors, m, n)
             edges = (shape.last_rows > 0) + (shape.last_vectors > 0)
-            cost = _cost(machine, shape, m, n, k) * (1 + 0.005 * edges)
+            if machine.edge >= DEAR_EDGE and isinstance(m, int):
+                edges += shape.last_rows < 0
+            cost = _cost(machine, shape, m, n, k) * (1 + machine.edge * edges)
             if best is None or cost < 0.995 * best[0]:
                 best = cost, shape
     assert best is not None

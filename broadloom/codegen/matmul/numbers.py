@@ -2,7 +2,8 @@
 
 What goes in: the dtypes of the operands and of the sums. What comes out: vectors of summands. What holds: an element
 that has another dtype than the sums is converted when it is loaded; floats are multiplied and added with one rounding
-where the target can, integers wrap around.
+where the target can, integers wrap around. Where an instruction multiplies groups (`fusion.dots`), a summand is a word
+that holds one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType
+from broadloom.fusion.dots import Dot, Grouping
 from broadloom.records import dataclass
 
 
@@ -25,6 +27,17 @@ class Numbers:
     module: ModuleBuilder
     emit: Emit
     total: DType
+    grouping: Grouping | None = None
+
+    @property
+    def name(self) -> str:
+        """What functions of these sums go by."""
+        return str(self.total) if self.grouping is None else f"{self.total}.{self.grouping.key}"
+
+    @property
+    def group(self) -> int:
+        """Steps of the summation in a summand."""
+        return 1 if self.grouping is None else self.grouping.dot.group
 
     @property
     def lanes(self) -> int:
@@ -56,23 +69,36 @@ class Numbers:
             return value
         return self.emit(b, "cast", [(value,)], [dtype], self.total, {"dtype": self.total})[0]
 
-    def store(self, b: FunctionBuilder, value: Val, address: Val, mask: Val | None = None) -> None:
-        """Sums, to where sums are kept."""
+    def store(
+        self, b: FunctionBuilder, value: Val, address: Val, mask: Val | None = None, dtype: DType | None = None
+    ) -> None:
+        """Sums, to where sums are kept; or elements of a dtype."""
+        align = (dtype or self.total).itemsize
         if mask is None:
-            b.store(value, address, self.total.itemsize)
+            b.store(value, address, align)
         else:
-            masked_store(b, value, address, self.total.itemsize, mask)
+            masked_store(b, value, address, align, mask)
 
     def plus(self, b: FunctionBuilder, x: Val, y: Val) -> Val:
         return b.fadd(x, y) if self.total.kind == "f" else b.add(x, y)
 
     def multiply_add(self, b: FunctionBuilder, x: Val, y: Val, z: Val) -> Val:
-        """x * y + z"""
+        """x * y + z; x is of the left operand, where summands are groups."""
+        if self.grouping is not None:
+            return self._dot(b, self.grouping.dot, x, y, z)
         if self.total.kind != "f":
             return b.add(b.mul(x, y), z)
         if has_fma(self.module):
             return b.intrinsic("fma", x, y, z)
         return b.fadd(b.fmul(x, y), z)
+
+    def _dot(self, b: FunctionBuilder, dot: Dot, x: Val, y: Val, z: Val) -> Val:
+        x, y = (b.bitcast(v, vector(f"i{dot.left.bits}", self.lanes * dot.group)) for v in (x, y))
+        given = (y, x) if dot.swapped else (x, y)
+        given = (z, *given) if dot.adds else given
+        function = self.module.declare(dot.function, z.type, tuple(v.type for v in given))
+        found = b.call(function, *given)
+        return found if dot.adds else b.add(z, found)
 
     def mask(self, b: FunctionBuilder, count: Val, first: int = 0, lanes: int = 0) -> Val:
         """Which of `lanes` elements, or of those of a vector, are among the first `count`, where their first is number

@@ -5,7 +5,7 @@ What goes in: a product whose operand has a prologue. What comes out: a function
     void (ptr args, i64 number, i64 outer_first, i64 inner_first, i64 outer, i64 inner, ptr target, i64 target_step)
 
 that computes `outer` times `inner` elements of matrix `number` of the operand, from the two first ones on, and stores
-them as summands: the inner ones side by side, the outer ones `target_step` apart. The inner axis is that along which
+them as summands, or in the dtype `stored`: the inner ones side by side, the outer ones `target_step` apart. The inner axis is that along which
 what the code loads lies side by side. What holds: an element goes through the dtype of the operand, as if it had been
 stored.
 """
@@ -21,6 +21,7 @@ from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, 
 from broadloom.codegen.matmul.elements import Elements
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import Problem
+from broadloom.dtypes import DType
 from broadloom.errors import VerifyError
 from broadloom.fusion.handlers import facts_of
 from broadloom.fusion.ir import Body, Kernel, Store
@@ -46,8 +47,10 @@ class Prologue:
         lanes: int,
         value: Callable[[FunctionBuilder, Val, Size], Val],
         base: Callable[[FunctionBuilder, Val, str], Val],
+        stored: DType,
     ) -> None:
         region, self.dtype = p.role(role)
+        self.stored = stored
         axes, body = axes_of(kernel, region), kernel.stages[0].body
         inner = None if axes is None else inner_axis(body, axes)
         if axes is None or inner is None:
@@ -73,15 +76,16 @@ class Prologue:
 
         def row(k: Val) -> None:
             code.open(self.outer, b.add(outer_first, k))
-            to = self.numbers.at(b, p.total, target, b.mul(k, target_step))
+            to = self.numbers.at(b, self.stored, target, b.mul(k, target_step))
 
             def part(j: Val, count: int, mask: Val | None) -> None:
                 code.open(self.inner, b.add(inner_first, j))
                 lanes, value = code.run(self.inner, count, mask)
                 assert value is not None
                 (spread,) = lanes.spread(b, value)
-                summands = self.numbers.summand(b, self.dtype, spread)
-                self.numbers.store(b, summands, self.numbers.at(b, p.total, to, j), mask)
+                if self.stored is not self.dtype:
+                    spread = self.numbers.summand(b, self.dtype, spread)
+                self.numbers.store(b, spread, self.numbers.at(b, self.stored, to, j), mask, self.stored)
                 code.close()
 
             def full(j: Val) -> None:

@@ -21,11 +21,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from broadloom.codegen import abi
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.llvm import NULL, Function, FunctionBuilder, Param, Val, i32, i64
-from broadloom.codegen.matmul.blocks import CACHED_SHARE, TASK_ROWS, Machine, packs, tile_shape
+from broadloom.codegen.matmul.blocks import CACHED_SHARE, DEAR_EDGE, TASK_ROWS, Machine, packs, tile_shape
 from broadloom.codegen.matmul.calls import Memory, allocate, free, parallel, share_out, take, threads
-from broadloom.codegen.matmul.fill import DEPTH_PIECE, compute_rows, pack_strip
+from broadloom.codegen.matmul.fill import compute_rows, pack_strip, piece_depth, piece_panels
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import Problem, problem_of, row_by_row
 from broadloom.codegen.matmul.prologue import Prologue
@@ -35,6 +36,8 @@ from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.fusion.cost import PARALLEL_COST
+from broadloom.fusion.dots import dots_of
+from broadloom.fusion.dots import grouping as find_grouping
 from broadloom.fusion.ir import Buffer, Extern
 from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, TASK_COLUMNS
 from broadloom.platform import Caches
@@ -94,9 +97,17 @@ class Template:
 
     def __init__(self, module: ModuleBuilder, problem: Problem, caches: Caches, emit: Emit) -> None:
         self.module, self.p, self.caches = module, problem, caches
-        self.numbers = Numbers(module, emit, problem.total)
+        grouping = None
+        if not problem.thin:
+            dots = dots_of(module.features, vector_bits(module.features))
+            grouping = find_grouping(dots, problem.a_dtype, problem.b_dtype, problem.total)
+        self.numbers = Numbers(module, emit, problem.total, grouping)
+        self.group = self.numbers.group
+        self.steps: Size = (problem.k + (self.group - 1)) // self.group  # of the summation, a summand each
         self.machine = machine_of(module, self.numbers.lanes, caches)
-        self.shape = tile_shape(self.machine, problem.m, problem.n, problem.k)
+        if grouping is not None:
+            self.machine = replace(self.machine, edge=DEAR_EDGE)
+        self.shape = tile_shape(self.machine, problem.m, problem.n, self.steps)
         self.width = self.shape.vectors * self.numbers.lanes
         self.itemsize = problem.total.itemsize
         self.buffers, self.words = problem.buffers, problem.words
@@ -106,16 +117,18 @@ class Template:
         self._choose()
         told = f"{problem.text}; {self.caches}; {vector_bits(module.features)}"
         self.name = f"bl_matmul.{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
-        self.function: Function = module.helper(self.name, "void", _STEP, self._host, "noinline nounwind")
+        self.function: Function = module.helper(self.name, "void", _STEP, self._host, abi.ONCE)
 
-    def _kernel(self, name: str, build: Callable[[FunctionBuilder], None]) -> Function:
+    def _kernel(
+        self, name: str, build: Callable[[FunctionBuilder], None], attributes: str = "noinline nounwind"
+    ) -> Function:
         """A function of a parallel loop."""
 
         def whole(b: FunctionBuilder) -> None:
             build(b)
             b.ret(i32(0))
 
-        return self.module.helper(f"{self.name}.{name}", "i32", _KERNEL, whole, "noinline nounwind")
+        return self.module.helper(f"{self.name}.{name}", "i32", _KERNEL, whole, attributes)
 
     # -- choices --
 
@@ -123,23 +136,25 @@ class Template:
         p = self.p
         self.made_left, self.made_right = map(self._prologue, "ab")
         self.depth = self._depth(2)
-        if self.made_left is not None and not (isinstance(p.k, int) and p.k <= self.depth):
+        if self.made_left is not None and not (isinstance(self.steps, int) and self.steps <= self.depth):
             self.depth = self._depth(4)  # rows that are computed share the cache with what they are computed of
         self.task_rows = max(1, TASK_ROWS // self.shape.rows) * self.shape.rows
         self.task_columns = max(1, TASK_COLUMNS // self.width) * self.width
         if p.thin:
             self.task_columns = ACROSS_COLUMNS if p.thin == "across" else ALONG_COLUMNS
         natural = packs(self.machine, self.itemsize, p.b, p.m, self.shape.rows)
-        self.packed_right = not p.thin and (self.made_right is not None or natural)
-        dense = p.a.strides[-1] == 1 and p.a_dtype is p.total
+        grouped = self.numbers.grouping is not None
+        self.packed_right = grouped or (not p.thin and (self.made_right is not None or natural))
+        dense = p.a.strides[-1] == 1 and p.a_dtype is p.total and not grouped
         self.packed_left = not p.thin and (self.made_left is not None or (self.packed_right and not dense))
         packed = self.packed_right or self.packed_left
-        self.deep = packed and not (isinstance(p.k, int) and p.k <= self.depth)
+        self.deep = packed and not (isinstance(self.steps, int) and self.steps <= self.depth)
         self.whole_rows = bool(p.thin) and self.made_left is not None  # they are computed before all else
-        self.scratch_left = self.task_rows * (self.depth + 16) * self.itemsize if self.packed_left else 0
+        self.corrected = grouped and self.numbers.grouping.correction != 0
+        self.scratch_left = self._left_bytes() if self.packed_left else 0
         self.scratch_sums = self.task_rows * self.task_columns * self.itemsize if self.deep and not p.plain else 0
         self.scratch = self.scratch_left + self.scratch_sums
-        cost = p.cost(self.numbers.lanes)
+        cost = p.cost(self.numbers.lanes * self.group)
         if p.thin and cost is not None:
             cost *= SUMS_PER_UNIT * self.numbers.lanes / THIN_PER_UNIT
         if cost is not None and self.made_left is not None:
@@ -150,6 +165,31 @@ class Template:
         self.in_parts = p.thin == "across" and long and not self.single
         self.shared_right = all(s == 0 or n == 1 for n, s in zip(p.b.shape[:-2], p.b.strides[:-2], strict=True))
 
+    def _left_bytes(self) -> int:
+        """Of the memory for rows of the left operand that are packed; of groups, for corrections and for elements that
+        are computed first, too."""
+        size = self.task_rows * (self.depth + 16) * self.itemsize
+        if self.numbers.grouping is None:
+            return size
+        self.corrections_at = self.padded_rows * (self.depth + 16) * self.itemsize
+        self.made_at = self.corrections_at + self.padded_rows * self.itemsize
+        return self.made_at + (0 if self.made_left is None else self.padded_rows * (self.depth + 16) * self.itemsize)
+
+    @property
+    def whole_groups(self) -> bool:
+        """Whether the summation is known to have whole groups."""
+        return self.even(self.p.k, self.group)
+
+    @staticmethod
+    def even(size: Size, step: int) -> bool:
+        """Whether a size is known to be a multiple."""
+        return isinstance(size, int) and size % step == 0
+
+    @property
+    def padded_rows(self) -> int:
+        """Rows of a task, in whole vectors."""
+        return -(-self.task_rows // self.numbers.lanes) * self.numbers.lanes
+
     def _depth(self, parts: int) -> int:
         """Steps of a summation for which the rows of a task take one of so many parts of the second cache."""
         return max(SUM_BLOCK, self.caches.second // (parts * TASK_ROWS * self.itemsize) // SUM_BLOCK * SUM_BLOCK)
@@ -158,7 +198,8 @@ class Template:
         kernel = self.p.prologue(role)
         if kernel is None:
             return None
-        return Prologue(self.p, self.numbers, role, kernel, self.width, self.value, self.base)
+        stored = self.p.total if self.group == 1 else self.p.role(role)[1]
+        return Prologue(self.p, self.numbers, role, kernel, self.width, self.value, self.base, stored)
 
     def fill(self, b: FunctionBuilder, role: str, *args: Val) -> None:
         """Computes elements of an operand (`codegen.matmul.prologue`)."""
@@ -173,6 +214,18 @@ class Template:
         if isinstance(size, int):
             return i64(size)
         return b.load("i64", b.gep("i64", args, i64(self.places[size])))
+
+    def steps_of(self, b: FunctionBuilder, args: Val) -> Val:
+        """How many summands there are, of a row and a column."""
+        k = self.value(b, args, self.p.k)
+        return k if self.group == 1 else b.udiv(b.add(k, i64(self.group - 1)), i64(self.group))
+
+    def elements_of(self, b: FunctionBuilder, args: Val, steps: tuple[Val, Val]) -> tuple[Val, Val]:
+        """(first, how many) elements of some steps."""
+        if self.group == 1:
+            return steps
+        first, count = (b.mul(x, i64(self.group)) for x in steps)
+        return first, b.intrinsic("smin", count, b.sub(self.value(b, args, self.p.k), first))
 
     def _site(self, b: FunctionBuilder) -> Val:
         """The number of the step's site."""
@@ -189,7 +242,7 @@ class Template:
     def _host(self, b: FunctionBuilder) -> None:
         ctx, args = b.params
         value = partial(self.value, b, args)
-        m, n, k = map(value, (self.p.m, self.p.n, self.p.k))
+        m, n, k = value(self.p.m), value(self.p.n), self.steps_of(b, args)
         batch = value(self.p.count)
         tasks = self._kernel("tasks", self._tasks)
         row_blocks = b.udiv(b.add(m, i64(self.task_rows - 1)), i64(self.task_rows))
@@ -219,11 +272,12 @@ class Template:
         own = allocate(b, total, self._site(b))
         b.store(own[0], self.slot(b, args, PACKED))
         b.store(b.gep("i8", own[0], size), self.slot(b, args, SCRATCH))
-        pack = self._kernel("pack", partial(pack_strip, self))
+        pack = self._kernel("pack", partial(pack_strip, self), abi.ONCE)
 
         def strip_at(pieces: Val, columns: Val) -> None:
             each = PACKING_COST + (0.0 if self.made_right is None else self.made_right.cost)
-            cost = b.mul(b.intrinsic("smin", k, i64(DEPTH_PIECE)), i64(int(each * self.width)))
+            columns_of_piece = self.width * piece_panels(self)
+            cost = b.mul(b.intrinsic("smin", k, i64(piece_depth(self))), i64(int(each * columns_of_piece)))
             parallel(b, pack, pieces, cost)
             blocks = b.udiv(b.add(columns, i64(self.task_columns - 1)), i64(self.task_columns))
             count = b.mul(row_blocks, blocks)
@@ -248,15 +302,16 @@ class Template:
     def _strips(self, b: FunctionBuilder, args: Val, run: Callable[[Val, Val], None], number: Val) -> None:
         """Runs `run(pieces, columns)` for the strips of matrix `number`: how much there is to pack, and of how many
         columns."""
-        n, k = (self.value(b, args, x) for x in (self.p.n, self.p.k))
-        strip, pieces = self.strip_columns(b, k, n), b.udiv(b.add(k, i64(DEPTH_PIECE - 1)), i64(DEPTH_PIECE))
+        n, k = self.value(b, args, self.p.n), self.steps_of(b, args)
+        strip, depth = self.strip_columns(b, k, n), piece_depth(self)
+        pieces = b.udiv(b.add(k, i64(depth - 1)), i64(depth))
         b.store(number, self.slot(b, args, BATCH))
 
         def one(first: Val) -> None:
             b.store(first, self.slot(b, args, STRIP))
             columns = b.intrinsic("smin", strip, b.sub(n, first))
-            panels = b.udiv(b.add(columns, i64(self.width - 1)), i64(self.width))
-            run(b.mul(panels, pieces), columns)
+            width = self.width * piece_panels(self)
+            run(b.mul(b.udiv(b.add(columns, i64(width - 1)), i64(width)), pieces), columns)
 
         b.for_loop(i64(0), n, one, step=strip, name="strip")
 
@@ -285,7 +340,8 @@ class Template:
         own = b.alloca("i64", self.first_slot + SLOTS, 8)
         for at in range(self.first_slot):
             b.store(b.load("i64", b.gep("i64", args, i64(at))), b.gep("i64", own, i64(at)))
-        batch, n, k = (self.value(b, args, x) for x in (self.p.count, self.p.n, self.p.k))
+        batch, n = (self.value(b, args, x) for x in (self.p.count, self.p.n))
+        k = self.steps_of(b, args)
         size = self._packed_size(b, k, n)
         step, all_memory = b.add(size, i64(self.scratch)), b.load("ptr", self.slot(b, args, PACKED))
 

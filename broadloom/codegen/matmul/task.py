@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from broadloom.codegen.llvm import NULL, FunctionBuilder, Val, i1, i64
 from broadloom.codegen.matmul.finish import Finisher
-from broadloom.codegen.matmul.packing import block_function
+from broadloom.codegen.matmul.left import LeftPacking
 from broadloom.codegen.matmul.thin import adding_function, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
 from broadloom.symbolic import Symbol
@@ -32,7 +32,7 @@ class Task:
         self.t, self.p, self.b, self.args = template, template.p, b, args
         self.numbers, self.shape = template.numbers, template.shape
         value = partial(template.value, b, args)
-        self.m, self.n, self.k = (value(x) for x in (self.p.m, self.p.n, self.p.k))
+        self.m, self.n, self.k = value(self.p.m), value(self.p.n), template.steps_of(b, args)
         self.a_row, self.a_step = map(value, self.p.a.strides[-2:])
         self.row_blocks = self._blocks(self.m, template.task_rows)
         if template.packed_right:
@@ -193,7 +193,8 @@ class Task:
 
             def rows_of(vectors: int, masked: bool) -> None:
                 def tile(row: Val, height: int, guarded: bool) -> None:
-                    spec = Tile(a_dtype, b_dtype, height, vectors, masked, guarded, self._is_long(), t.deep)
+                    flags = (masked, guarded, self._is_long(), t.deep, t.corrected)
+                    spec = Tile(a_dtype, b_dtype, height, vectors, *flags)
                     at = self.numbers.at(b, a_dtype, start, b.mul(b.sub(row, top), a_row))
                     out, out_row = self._out(row, column)
                     rows = b.intrinsic("smin", b.sub(bottom, row), i64(height)) if guarded else i64(height)
@@ -201,10 +202,11 @@ class Task:
                         columns_there = b.intrinsic("smin", columns, i64(vectors * self.numbers.lanes))
                     else:
                         columns_there = columns
-                    b.call(
-                        tile_function(self.numbers, spec),
-                        *(at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh),
-                    )
+                    given = (at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh)
+                    if t.corrected:
+                        corrections = b.gep("i8", self.scratch, i64(t.corrections_at))
+                        given = (*given, self.numbers.at(b, p.total, corrections, b.sub(row, top)))
+                    b.call(tile_function(self.numbers, spec), *given)
                     if not p.plain:
                         there = (b.add(column, self.strip), columns_there)
                         tile_at = (self.number, out, out_row, (row, rows), there)
@@ -223,33 +225,22 @@ class Task:
     def _packed_left(self, rows: tuple[Val, Val], steps: tuple[Val, Val]) -> tuple[Val, Val]:
         """Packs (first, how many) rows and steps of the summation, unless the last task had the same; the steps from
         row to row and along a row."""
-        b, t = self.b, self.t
-        by_rows = self.p.a.strides[-2] != 1 if t.made_left is None else t.made_left.along_rows
-        row_step, step = (i64(t.depth + 16), i64(1)) if by_rows else (i64(1), i64(t.task_rows))
-        if t.deep:
-            self._pack_left(rows, steps, by_rows, row_step if by_rows else step)
-            return row_step, step
+        b, left = self.b, LeftPacking(self.t, self.b, self.args, self.scratch)
+        place = (self.number, self.a, self.a_row, self.a_step)
+        if self.t.deep:
+            left.pack(place, rows, steps)
+            return left.row_step, left.step
 
         def pack() -> None:
             b.store(self.block, self.held)
-            self._pack_left(rows, steps, by_rows, row_step if by_rows else step)
+            left.pack(place, rows, steps)
 
         b.if_then(b.icmp("ne", b.load("i64", self.held), self.block), pack)
-        return row_step, step
-
-    def _pack_left(self, rows: tuple[Val, Val], steps: tuple[Val, Val], by_rows: bool, target_step: Val) -> None:
-        b, t, p = self.b, self.t, self.p
-        outer, inner = (rows, steps) if by_rows else (steps, rows)
-        if t.made_left is not None:
-            t.fill(b, "a", self.args, self.number, outer[0], inner[0], outer[1], inner[1], self.scratch, target_step)
-        else:
-            at = b.add(b.mul(rows[0], self.a_row), b.mul(steps[0], self.a_step))
-            start, block = self.numbers.at(b, p.a_dtype, self.a, at), block_function(self.numbers, p.a_dtype)
-            out, along = (self.a_row, self.a_step) if by_rows else (self.a_step, self.a_row)
-            b.call(block, start, out, along, outer[1], inner[1], self.scratch, target_step)
+        return left.row_step, left.step
 
     def _is_long(self) -> bool:
-        return not (isinstance(self.p.k, int) and self.p.k <= SUM_BLOCK)
+        """Whether sums are made of sums of blocks: where there is rounding."""
+        return self.p.total.kind == "f" and not (isinstance(self.p.k, int) and self.p.k <= SUM_BLOCK)
 
     def _out(self, row: Val, column: Val) -> tuple[Val, Val]:
         """Where the sums of a tile are kept: in the result, in scratch while the summation goes on, or on the stack."""

@@ -6,7 +6,8 @@ What goes in: what is known of a tile when code is made. What comes out: a funct
           i1 fresh)
 
 that adds, to the sums at `out` (or to zero, if `fresh`), the products of `depth` columns of `a` and rows of `b`.
-Steps count elements; the columns of `b` and of `out` lie side by side.
+Steps count elements; the columns of `b` and of `out` lie side by side. A `corrected` tile has one more argument, the
+address of what is added to all sums of a row.
 
 What holds: an element of `out` is the sum of the sums of `SUM_BLOCK` products each, all in rising order, whatever the
 tile it is in; the error does so grow with the length of a block, not with that of the whole. Rows beyond `rows` repeat
@@ -29,7 +30,7 @@ SUM_BLOCK = 512  # products that are added up in a register before their sum is 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """`rows` by `vectors`. `masked`: there may be fewer columns; `guarded`: there may be fewer rows; `long`: there may
-    be more than one block of products; `continued`: there may be sums already."""
+    be more than one block of products; `continued`: there may be sums already; `corrected`: see above."""
 
     a: DType
     b: DType
@@ -39,12 +40,15 @@ class Tile:
     guarded: bool
     long: bool
     continued: bool
+    corrected: bool = False
 
     @property
     def name(self) -> str:
         flags = "".join(
             letter
-            for letter, on in zip("mglc", (self.masked, self.guarded, self.long, self.continued), strict=True)
+            for letter, on in zip(
+                "mglcr", (self.masked, self.guarded, self.long, self.continued, self.corrected), strict=True
+            )
             if on
         )
         return f"{self.a}.{self.b}.{self.rows}x{self.vectors}{flags}"
@@ -60,14 +64,15 @@ _PARAMS = (
 
 def tile_function(numbers: Numbers, tile: Tile) -> Function:
     """The function of a tile, made once in a module."""
-    name = f"bl_tile.{numbers.total}.{tile.name}"
+    name = f"bl_tile.{numbers.name}.{tile.name}"
     # A large one is not optimised a second time where it is called.
     attributes = "noinline nounwind" if tile.long else "nounwind"
-    return numbers.module.helper(name, "void", _PARAMS, lambda b: _build(b, numbers, tile), attributes)
+    params = (*_PARAMS, Param("ptr", "corrections", "noalias")) if tile.corrected else _PARAMS
+    return numbers.module.helper(name, "void", params, lambda b: _build(b, numbers, tile), attributes)
 
 
 def _build(b: FunctionBuilder, numbers: Numbers, tile: Tile) -> None:
-    a, a_row, a_step, right, b_step, depth, out, out_row, rows, columns, fresh = b.params
+    a, a_row, a_step, right, b_step, depth, out, out_row, rows, columns, fresh = b.params[:11]
     last = b.sub(rows, i64(1), "nsw")
 
     def row(k: int) -> Val:
@@ -76,9 +81,13 @@ def _build(b: FunctionBuilder, numbers: Numbers, tile: Tile) -> None:
     starts = [numbers.at(b, tile.a, a, b.mul(row(k), a_row)) for k in range(tile.rows)]
     outs = [numbers.at(b, numbers.total, out, b.mul(i64(k), out_row)) for k in range(tile.rows)]
     masks = [numbers.mask(b, columns, v * numbers.lanes) if tile.masked else None for v in range(tile.vectors)]
+    begins = [numbers.zero(numbers.vector)] * tile.rows
+    if tile.corrected:
+        places = [numbers.at(b, numbers.total, b.params[11], row(k)) for k in range(tile.rows)]
+        begins = [b.splat(numbers.load(b, numbers.total, at), numbers.lanes) for at in places]
 
     def block(first: Val, count: Val, from_zero: Val) -> None:
-        sums = _sums(b, numbers, tile, starts, right, (a_step, b_step), masks, first, count)
+        sums = _sums(b, numbers, tile, starts, right, (a_step, b_step), masks, begins, first, count)
         _store(b, numbers, tile, outs, masks, rows, sums, from_zero)
 
     if not tile.long:
@@ -101,12 +110,12 @@ def _sums(
     right: Val,
     steps: tuple[Val, Val],
     masks: Sequence[Val | None],
+    begins: Sequence[Val],
     first: Val,
     count: Val,
 ) -> list[list[Val]]:
-    """The sums of `count` products from number `first` on, in registers."""
+    """The sums of `count` products from number `first` on, in registers; those of a row begin with `begins`."""
     a_step, b_step = steps
-    zero = numbers.zero(numbers.vector)
 
     def add(_: Val, left_at: Val, right_at: Val, *sums: Val) -> list[Val]:
         base = numbers.at(b, tile.b, right, right_at)
@@ -121,7 +130,7 @@ def _sums(
                 made.append(numbers.multiply_add(b, one, x, sums[len(made)]))
         return [b.add(left_at, a_step, "nsw"), b.add(right_at, b_step, "nsw"), *made]
 
-    carried = [b.mul(first, a_step), b.mul(first, b_step), *[zero] * (tile.rows * tile.vectors)]
+    carried = [b.mul(first, a_step), b.mul(first, b_step), *(x for x in begins for _ in range(tile.vectors))]
     done = b.for_loop(i64(0), count, add, carried, name="k", flags="nuw nsw")[2:]
     return [list(done[k * tile.vectors : (k + 1) * tile.vectors]) for k in range(tile.rows)]
 
