@@ -15,12 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from broadloom import trace
+from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import prepared_text
 from broadloom.codegen.emit import emit
 from broadloom.codegen.prepare import prepare
 from broadloom.compiler.facts import ModuleFacts, facts_of, locations_of
 from broadloom.errors import CacheError, warn
 from broadloom.fusion.decide import Fuse
+from broadloom.fusion.dots import Dot, dots_of
 from broadloom.fusion.lower import lower
 from broadloom.fusion.lowerings.table import LOWERINGS
 from broadloom.fusion.schedule import Scheduled, schedule
@@ -164,6 +166,7 @@ def _generate(
             fusion=options.fusion,
             deterministic=options.deterministic,
             family=target.family,
+            dots=dots_of(features_of(target.features), target.vector_bits),
             caches=target.caches,
         )
         verify_program(scheduled.program)
@@ -182,10 +185,16 @@ def _generate(
 
 
 def fuse(
-    graph: Graph, *, fusion: bool = True, deterministic: bool = False, family: str = "", caches: Caches = USUAL_CACHES
+    graph: Graph,
+    *,
+    fusion: bool = True,
+    deterministic: bool = False,
+    family: str = "",
+    dots: tuple[Dot, ...] = (),
+    caches: Caches = USUAL_CACHES,
 ) -> Scheduled:
-    """The loop program of a decomposed graph, for a family of machines with these caches."""
-    lowered = lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic, family=family)
+    """The loop program of a decomposed graph, for a family of machines with these instructions and caches."""
+    lowered = lower(graph, value_orders(graph), LOWERINGS, deterministic=deterministic, family=family, dots=dots)
     return schedule(lowered, fusion=fusion, caches=caches)
 
 

@@ -12,7 +12,9 @@ what is too much of the sums is this worth times the sum of the left operand's r
 from __future__ import annotations
 
 from broadloom.dtypes import DType, int8, int16, uint8, uint16
+from broadloom.fusion.products import FEW_ROWS
 from broadloom.records import dataclass
+from broadloom.symbolic import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,6 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     """How the product of operands of these dtypes in memory, with sums of `total`, is made with one of these
     instructions; None where it is not.
 
-    >>> from broadloom.dtypes import int32
     >>> vnni = dots_of(frozenset(("avx512f", "avx512vnni")), 512)
     >>> [grouping(vnni, x, y, int32).correction for x, y in [(uint8, int8), (int8, int8), (uint8, uint8)]]
     [0, -128, 128]
@@ -118,6 +119,24 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     ]
     found.sort(key=lambda g: (-g.dot.group, g.correction != 0))
     return found[0] if found else None
+
+
+def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, rows: Size) -> str:
+    """What a report says of how products of short integers are added up; nothing of others, nor of few rows.
+
+    >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, 100)
+    ', in groups of 4 by vpdpbusd'
+    >>> told((), int8, uint8, int32, 100)
+    ', one by one: the machine has no instruction for groups of int8 and uint8'
+    """
+    if total.bits != 32 or total.kind not in "iu" or max(left.bits, right.bits) > 16:
+        return ""
+    if isinstance(rows, int) and rows < FEW_ROWS:
+        return ""
+    found = grouping(dots, left, right, total)
+    if found is None:
+        return f", one by one: the machine has no instruction for groups of {left} and {right}"
+    return f", {found}"
 
 
 def _fits(given: DType, wanted: DType) -> bool:

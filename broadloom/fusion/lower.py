@@ -29,6 +29,7 @@ from broadloom.fusion.boxes import (
     flat_index,
 )
 from broadloom.fusion.destinations import may_raise, reserve
+from broadloom.fusion.dots import Dot
 from broadloom.fusion.ir import (
     Accumulator,
     Buffer,
@@ -80,6 +81,7 @@ class Lowering:
     can_fail: bool = False  # some op of the graph may raise at run time
     deterministic: bool = False  # no library calls: their bits may depend on the number of threads
     family: str = ""  # of the machine, for the table of `fusion.products`
+    dots: tuple[Dot, ...] = ()  # instructions of the machine
     _names: Counter[str] = field(default_factory=Counter)
     _destinations: dict[ValueId, Buffer] = field(default_factory=dict)
 
@@ -311,16 +313,17 @@ def lower(
     *,
     deterministic: bool = False,
     family: str = "",
+    dots: tuple[Dot, ...] = (),
 ) -> Lowered:
     """The operations of `graph`. `orders` gives the memory order of every value; `lowerings` is the table; `family`
-    names the kind of machine.
+    names the kind of machine, `dots` are its instructions for products of short integers.
 
     Raises `OptionsError` where `deterministic` forbids a library call that there is no loop for.
     """
     graph = settled(graph)
     types = graph.types
     can_fail = any(may_raise(types, n) for n in graph.nodes)
-    state = Lowering(graph, orders, can_fail=can_fail, deterministic=deterministic, family=family)
+    state = Lowering(graph, orders, can_fail=can_fail, deterministic=deterministic, family=family, dots=dots)
     bindings = _inputs(state)
     uses = _uses(graph)
     state.remaining.update(uses)

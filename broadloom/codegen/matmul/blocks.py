@@ -14,7 +14,7 @@ from broadloom.symbolic import Size, product
 
 TILE_OVERHEAD = 24.0  # cycles of a tile beside its multiplications
 FEW_TILES = 32  # tiles of rows up to which the last gets code of its own
-DEAR_EDGE = 0.03  # where LLVM takes longer than many calls
+DEAR_EDGE = 0.06  # where LLVM takes longer than many calls
 TASK_ROWS = 64
 CACHED_SHARE = 4  # of the last cache, what one packed operand may take
 

@@ -81,7 +81,7 @@ class _Panels:
         self.copy(b, source, (self.row_step, self.column_step), rows[1], columns[1], target)
 
 
-Copy = Callable[[FunctionBuilder, Val, tuple[Val, Val], Val, Val, Val], None]
+Copy = Callable[[FunctionBuilder, Val, tuple[Val, Val], Val, Val, Val], Val]
 
 
 def copy_of(t: Template, dtype: DType, along: str) -> Copy:
@@ -89,19 +89,19 @@ def copy_of(t: Template, dtype: DType, along: str) -> Copy:
     as `panel_function` says. Rows are steps of the summation."""
     if t.numbers.grouping is None:
         panel = panel_function(t.numbers, dtype, t.shape.vectors, along)
-        return lambda b, source, steps, rows, columns, to: b.call(panel, source, *steps, rows, columns, to) and None
+        return lambda b, source, steps, rows, columns, to: b.call(panel, source, *steps, rows, columns, to)
     form = {"columns": "across", "rows": "turn"}.get(along, "any")
     even = t.even(t.p.k, t.group * t.numbers.lanes) if form == "turn" else t.even(t.p.n, t.width)
     groups = packing_function(t.numbers, Packing("right", dtype, form, t.width, t.whole_groups, even))
     panels = piece_panels(t)
 
-    def copy(b: FunctionBuilder, source: Val, steps: tuple[Val, Val], rows: Val, columns: Val, to: Val) -> None:
+    def copy(b: FunctionBuilder, source: Val, steps: tuple[Val, Val], rows: Val, columns: Val, to: Val) -> Val:
         width, step = i64(t.width), i64(0)
         if panels == 1:
             columns = b.intrinsic("smin", columns, width)
         else:
             step = b.mul(t.steps_of(b, b.params[1]), width)
-        b.call(groups, source, *steps, rows, columns, to, width, step)
+        return b.call(groups, source, *steps, rows, columns, to, width, step)
 
     return copy
 

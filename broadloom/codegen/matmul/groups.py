@@ -49,9 +49,9 @@ class Packing:
 
 def packing_function(numbers: Numbers, packing: Packing) -> Function:
     """`void (ptr source, i64 step, i64 across, i64 depth, i64 count, ptr target, i64 target_step, i64 panel_step)`:
-    copies `depth` steps of the summation, which are `step` elements apart, of `count` rows or columns, `across` elements
-    apart. Words go `target_step` apart from group to group, from row to row in the form "along"; panels of columns
-    `panel_step`."""
+    copies `depth` steps of the summation, which are `step` elements apart, of `count` rows or columns, `across`
+    elements apart. Words go `target_step` apart from group to group, from row to row in the form "along"; panels of
+    columns `panel_step`."""
     return numbers.module.helper(
         f"bl_groups.{numbers.name}.{packing.name}",
         "void",
@@ -148,8 +148,10 @@ class _Packer:
         b = self.b
         many = self.packing.chunk if self.packing.form == "across" else 1
         masks = many > 1 and has_masks(self.numbers.module.features)
-        some = b.and_(self.count, i64(-many)) if many & (many - 1) == 0 else b.mul(
-            b.udiv(self.count, i64(many)), i64(many)
+        some = (
+            b.and_(self.count, i64(-many))
+            if many & (many - 1) == 0
+            else b.mul(b.udiv(self.count, i64(many)), i64(many))
         )
 
         def group(number: Val, partly: bool) -> None:

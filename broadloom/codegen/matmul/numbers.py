@@ -94,8 +94,8 @@ class Numbers:
 
     def _dot(self, b: FunctionBuilder, dot: Dot, x: Val, y: Val, z: Val) -> Val:
         x, y = (b.bitcast(v, vector(f"i{dot.left.bits}", self.lanes * dot.group)) for v in (x, y))
-        given = (y, x) if dot.swapped else (x, y)
-        given = (z, *given) if dot.adds else given
+        given = [z] if dot.adds else []
+        given += (y, x) if dot.swapped else (x, y)
         function = self.module.declare(dot.function, z.type, tuple(v.type for v in given))
         found = b.call(function, *given)
         return found if dot.adds else b.add(z, found)

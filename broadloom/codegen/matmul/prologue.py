@@ -5,9 +5,9 @@ What goes in: a product whose operand has a prologue. What comes out: a function
     void (ptr args, i64 number, i64 outer_first, i64 inner_first, i64 outer, i64 inner, ptr target, i64 target_step)
 
 that computes `outer` times `inner` elements of matrix `number` of the operand, from the two first ones on, and stores
-them as summands, or in the dtype `stored`: the inner ones side by side, the outer ones `target_step` apart. The inner axis is that along which
-what the code loads lies side by side. What holds: an element goes through the dtype of the operand, as if it had been
-stored.
+them as summands, or in the dtype `stored`: the inner ones side by side, the outer ones `target_step` apart. The inner
+axis is that along which what the code loads lies side by side. What holds: an element goes through the dtype of the
+operand, as if it had been stored.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Template:
         packed = self.packed_right or self.packed_left
         self.deep = packed and not (isinstance(self.steps, int) and self.steps <= self.depth)
         self.whole_rows = bool(p.thin) and self.made_left is not None  # they are computed before all else
-        self.corrected = grouped and self.numbers.grouping.correction != 0
+        self.corrected = self.numbers.grouping is not None and self.numbers.grouping.correction != 0
         self.scratch_left = self._left_bytes() if self.packed_left else 0
         self.scratch_sums = self.task_rows * self.task_columns * self.itemsize if self.deep and not p.plain else 0
         self.scratch = self.scratch_left + self.scratch_sums

@@ -202,10 +202,10 @@ class Task:
                         columns_there = b.intrinsic("smin", columns, i64(vectors * self.numbers.lanes))
                     else:
                         columns_there = columns
-                    given = (at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh)
+                    given = [at, a_row, a_step, panel_at, b_step, count, out, out_row, rows, columns_there, fresh]
                     if t.corrected:
                         corrections = b.gep("i8", self.scratch, i64(t.corrections_at))
-                        given = (*given, self.numbers.at(b, p.total, corrections, b.sub(row, top)))
+                        given.append(self.numbers.at(b, p.total, corrections, b.sub(row, top)))
                     b.call(tile_function(self.numbers, spec), *given)
                     if not p.plain:
                         there = (b.add(column, self.strip), columns_there)

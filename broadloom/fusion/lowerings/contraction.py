@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous, flat_index
+from broadloom.fusion.dots import told
 from broadloom.fusion.ir import Accumulator, Buffer, Extern, Layout, Loop, ReductionKind, Region
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.lowerings import lanes
 from broadloom.fusion.lowerings.sorting import strided_region
-from broadloom.fusion.products import SUMS, Blas, Contraction, Template
+from broadloom.fusion.products import SUMS, Blas, Contraction, Template, is_turned
 from broadloom.fusion.products import choose as choose_code
 from broadloom.graph.ir import Node, TensorType, ValueId
 from broadloom.ops.record import Op
@@ -173,7 +174,10 @@ def _tiles(
         given = (_with_ones(left.layout, not kind.rows, False), _with_ones(right.layout, False, not kind.columns))
         operands = tuple(Region(r.buffer, broadcast_batch(y, batch)) for r, y in zip((left, right), given, strict=True))
         attrs = (("memory", state.site("memory", node)), ("total", total.name))
-        state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=str(how)))
+        first, second = (state.buffers[r.buffer].dtype for r in operands)
+        rows = target.layout.shape[-1 if is_turned(target.layout) else -2]
+        reason = f"{how}{told(state.dots, first, second, total, rows)}"
+        state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=reason))
 
     return _stored(state, ids[0], result, lambda layout: _is_dense(layout, kind), run)
 
