@@ -46,7 +46,7 @@ class Grouping:
     @property
     def key(self) -> str:
         """What tells it from others of a target."""
-        return f"{self.dot.name}.{self.dot.left}.{self.dot.right}.{self.correction}"
+        return f"{self.dot.name}.{self.dot.left}.{self.dot.right}{'.flipped' if self.correction else ''}"
 
     def __str__(self) -> str:
         return f"in groups of {self.dot.group} by {self.dot.name}"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broadloom.codegen.accumulators import halves
-from broadloom.codegen.fft.passes import transposed
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, const_int, i64, lanes_of, like, vector
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.memory import has_masks, masked_load
+from broadloom.codegen.transpose import transposed
 from broadloom.dtypes import DType
 from broadloom.records import dataclass
 
