@@ -92,7 +92,9 @@ class State(platform.LockOwner):
         except Exception as error:  # the one fallback boundary: the plain function gives the answer
             if platform.raised_by_signal_handler(error):
                 raise
-            self._refuse(CaptureBreak(_internal(error, self.function)), kinds)
+            failed = CaptureBreak(_internal(error, self.function))
+            failed.__cause__ = error
+            self._refuse(failed, kinds)
             return None
         self.entry.add(spec)
         self.policy = self.policy.after(captured.observed)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from broadloom.dtypes import DType
 from broadloom.frontend import shapes
 from broadloom.frontend.operands import (
     as_array,
@@ -37,11 +38,18 @@ from broadloom.graph.recorder import Recorder
 from broadloom.graph.storage import ArrayHandle
 
 
+def knows_nans(dtype: DType) -> bool:
+    """Whether NumPy leaves out nans of this dtype: those of bfloat16 it does not know as such."""
+    return issubclass(dtype.numpy.type, np.inexact)
+
+
 def without_nans(r: Recorder, a: object, replacement: complex) -> tuple[ArrayHandle, ArrayHandle | None]:
     """The array with its nans replaced, and where they were; the array itself if it can have none."""
     x = as_array(r, a)
-    if x.dtype.kind not in "fc":
-        return x, None
+    return _filled(r, x, replacement) if knows_nans(x.dtype) else (x, None)
+
+
+def _filled(r: Recorder, x: ArrayHandle, replacement: complex) -> tuple[ArrayHandle, ArrayHandle]:
     missing = call(r, "isnan", x)
     filled = r.copy(x)  # NumPy fills a copy, whose memory order the result follows
     r.write(filled, call(r, "where", missing, constant(r, replacement, x.dtype), x))
@@ -81,14 +89,15 @@ def _nan_extreme(plain: Callable[..., ArrayHandle], u: np.ufunc, worst: float) -
         if is_given(initial) or (where is not NO_VALUE and where is not True):
             raise Unsupported("a nan-function with initial= or where=", "fill the missing elements with np.where")
         x = as_array(r, a)
-        filled, missing = without_nans(r, x, complex(worst, worst) if x.dtype.kind == "c" else worst)
-        if missing is None:
+        if x.dtype.kind not in "fc":
             return plain(r, x, axis, out, keepdims)
+        filled, missing = _filled(r, x, complex(worst, worst) if x.dtype.kind == "c" else worst)
         result = plain(r, filled, axis, None, keepdims)
         nothing = np_all(r, missing, axis, None, keepdims)
         value = call(r, "where", nothing, constant(r, math.nan, x.dtype), result)
         if out is None and result.ndim:
-            r.write(result, value)  # keeps the memory order of the plain reduction
+            result = plain(r, x, axis, None, keepdims)  # for its memory order: NumPy reduces the array itself
+            r.write(result, value)
             return result
         return deliver(r, value, as_out(out))
 
@@ -137,7 +146,7 @@ def _nan_spread(op: str) -> Callable[..., ArrayHandle]:
         correction: object = NO_VALUE,
     ) -> ArrayHandle:
         x = as_array(r, a)
-        if x.dtype.kind not in "fc":
+        if not knows_nans(x.dtype):
             return spread(r, op, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
         if (where is not NO_VALUE and where is not True) or dtype is not None:
             raise Unsupported(f"np.nan{op} with where= or dtype=", f"use np.{op}(..., where=~np.isnan(x))")

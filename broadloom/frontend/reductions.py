@@ -476,9 +476,11 @@ def ufunc_reduce(
     n = x.shape[axes[0]]
     if not isinstance(n, int) or not 0 < n <= UNROLL:
         raise Unsupported(f"np.{u.__name__}.reduce over {n} elements", f"only 1 to {UNROLL} elements are unrolled")
-    pieces = [shapes.cut(r, x, axes[0], i, 1) for i in range(n)]
-    result = cast(r, pieces[0], accumulator(u, x.dtype) if dtype is None else known_dtype(dtype))
+    d = accumulator(u, x.dtype) if dtype is None else known_dtype(dtype)
+    pieces = [cast(r, shapes.cut(r, x, axes[0], i, 1), d) for i in range(n)]
+    if n == 1:  # what the first element becomes: of more, the rest makes the same of it
+        pieces = [r.copy(pieces[0])] if u.identity is None else [constant(r, u.identity, d), *pieces]
+    result = pieces[0]
     for piece in pieces[1:]:
-        result = cast(r, apply(r, u, result, piece), result.dtype)
-    result = r.copy(result) if n == 1 else result
+        result = cast(r, apply(r, u, result, piece), d)
     return deliver(r, result if keepdims else shapes.drop_axes(r, result, axes), as_out(out))

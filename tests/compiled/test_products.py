@@ -303,6 +303,30 @@ def test_many_matrices_of_any_size_are_one_job(rng: np.random.Generator) -> None
         assert len(jobs) == 6 and all(len(job.threads) > 1 for job in jobs)
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, np.float16, bfloat16.numpy, np.bool_])
+def test_sizes_that_are_computed(dtype: Any, rng: np.random.Generator) -> None:
+    """Expressions of sizes, as they come of slices, in whatever becomes of the sums."""
+
+    def halves(x: Array, y: Array) -> tuple[Array, ...]:
+        rows, columns = x[: x.shape[0] // 2], y[: x.shape[1], : min(y.shape)]
+        return rows @ columns, (rows @ columns).astype(np.float32), np.maximum(rows @ columns, rows[0, 0])
+
+    f = compiled(halves, dynamic=True)
+    for m, k, n in ((6, 4, 4), (90, 33, 71), (2, 1, 9), (1, 3, 3)):
+        x, y = (draw(rng, s, dtype) if dtype is not np.bool_ else rng.random(s) < 0.5 for s in ((m, k), (k + 2, n)))
+        if m == 1:
+            x = np.ones((2, k), dtype)
+        got, want = f(x, y), halves(x, y)
+        for g, w in zip(got, want, strict=True):
+            assert g.dtype == w.dtype and g.shape == w.shape
+            if np.dtype(dtype).kind in "iub":
+                np.testing.assert_array_equal(g, w)
+            else:
+                size = np.abs(x).astype(np.float64)[: m // 2 or 1] @ np.abs(y).astype(np.float64)[:k, : min(y.shape)]
+                least = 0.02 if np.dtype(dtype).itemsize == 2 else 1e-5
+                assert (np.abs(g.astype(np.float64) - w.astype(np.float64)) <= least * (size + 1)).all()
+
+
 # ---- code behind a product ----------------------------------------------------------------------------------------
 
 

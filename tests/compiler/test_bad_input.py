@@ -413,5 +413,6 @@ def test_defect_of_a_pass_falls_back_on_the_plain_function():
     np.testing.assert_array_equal(compiled(np.zeros(2)), [1, 1])
     report = compiled.report()
     assert [b.code for b in report.breaks] == ["internal"] and report.compiles == ()
-    with pytest.raises(GraphBreakError, match="a defect"):
+    with pytest.raises(GraphBreakError, match="a defect") as raised:
         bl.compile(lambda x: x, fullgraph=True, options={"passes": (Failing(),), "use_cache": False})(np.zeros(2))
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)

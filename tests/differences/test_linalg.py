@@ -85,10 +85,21 @@ def test_a_large_component_of_an_eigenvector_is_positive(dtype, rng):
     few = bl.compile(lambda a: tuple(np.linalg.eigh(a)), fullgraph=True, dynamic=False)(a[:3])
     np.testing.assert_allclose(few[1], theirs[:3], atol=1e-9)
     a[7, 1, 0] = a[7, 0, 1] = np.inf
-    assert np.isnan(eigh(a)[1][7]).all() and np.isfinite(np.delete(eigh(a)[1], 7, axis=0)).all()
+    values, vectors = eigh(a)
+    assert np.isnan(values[7]).all() and np.isnan(vectors[7]).all()
+    assert np.isfinite(np.delete(values, 7, axis=0)).all() and np.isfinite(np.delete(vectors, 7, axis=0)).all()
+    a[7, 4, 0] = a[7, 0, 4] = np.inf
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.eigh(a)
+    assert np.isnan(eigh(a)[0][7]).all()
+    two = np.tile(np.eye(2, dtype=dtype), (9, 1, 1))
+    two[5, 0, 0] = np.nan
+    with pytest.raises(np.linalg.LinAlgError):
+        compiled(lambda a: tuple(np.linalg.eigh(a)))(two)
+    assert np.isnan(np.linalg.eigh(two)[0][5, 0])
 
 
-@pytest.mark.difference("Of a matrix that holds nan, the sign that `np.linalg.slogdet` gives")
+@pytest.mark.difference("Of a matrix that holds nan or infinity, the sign and magnitude that `np.linalg.slogdet`")
 def test_nan_is_never_the_largest_pivot():
     a = np.tile(np.diag([1.0, 2.0, 4.0]), (9, 1, 1))
     a[5, 1, 0] = np.nan

@@ -54,6 +54,20 @@ def test_only_strides_of_one_element_may_differ(dynamic):
     assert differ or not dynamic
 
 
+@pytest.mark.difference("Where the result of an operator has the size and dtype of an operand that nothing else")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_memory_that_is_taken_over_has_no_say_in_the_order(dynamic):
+    def f(x, y):
+        return (x * 2) - y
+
+    g = compiled(f, dynamic=dynamic)
+    for n, order in ((40, "C"), (400, "F")):
+        x, y = np.asfortranarray(np.arange(n * n, dtype=float).reshape(n, n)), np.ones((n, n))
+        assert f(x, y).flags[f"{order}_CONTIGUOUS"]
+        assert g(x, y).flags.c_contiguous
+        np.testing.assert_array_equal(g(x, y), f(x, y))
+
+
 @pytest.mark.difference("A reduction along an axis without elements takes the argument as one in C order;")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_reductions_of_nothing_are_in_c_order(dynamic):

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from broadloom.dtypes import ALL
+from broadloom.dtypes import ALL, bfloat16
 from tests.frontend.harness import check, refused
 
 LAYOUTS = {
@@ -163,3 +163,46 @@ def test_constants_are_numpys_own() -> None:
     check(lambda np: (np.sum([1, 2]), np.sqrt(2.0), np.prod((3, 4)), np.max([1.5, 2]), np.add(1, 2)))
     check(lambda np: (np.cumsum([1, 2, 3]), np.array([1, 2]) + 1, np.arange(3)))
     refused(lambda np: np.add("a", 1))
+
+
+def test_numpy_does_not_know_the_nans_of_bfloat16() -> None:
+    x = np.array([[1, np.nan, 3], [4, 5, 6]]).astype(bfloat16.numpy)
+    for name in ("nansum", "nanprod", "nancumsum", "nancumprod", "nanmin", "nanmax"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check(lambda np, x: getattr(np, name)(x, axis=1), x, exact=False)  # noqa: B023
+            check(lambda np, x: getattr(np, name)(x, axis=1), x.astype(np.float16), exact=False)  # noqa: B023
+
+
+def test_nan_extremes_have_the_memory_order_of_the_array() -> None:
+    rows = np.broadcast_to(np.arange(310.0).reshape(31, 10) % 7, (3, 31, 10))
+    for axis in (0, 1, 2, (0, 1), (1, 2)):
+        for x in (rows, rows[:, ::-1], rows.transpose(1, 0, 2)):
+            check(lambda np, x: (np.nanmin(x, axis), np.nanmax(x, axis)), x)  # noqa: B023
+
+
+FOLDED = "hypot logaddexp2 gcd lcm bitwise_and bitwise_or bitwise_xor logical_xor subtract divide fmod copysign fmin"
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i1", "?"])
+@pytest.mark.parametrize("name", FOLDED.split())
+def test_folds_of_one_and_more_elements(name: str, dtype: str) -> None:
+    """One element becomes what the ufunc makes of it and its identity, if it has one."""
+    for n in (1, 2, 3):
+        x = np.array([[-3.0], [2], [5]])[:n].astype(dtype)
+        try:
+            getattr(np, name).reduce(x)
+        except TypeError:
+            refused(lambda np, x: getattr(np, name).reduce(x), x)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check(lambda np, x: (getattr(np, name).reduce(x), getattr(np, name).reduce(x, keepdims=True)), x)
+
+
+def test_folds_cast_all_elements() -> None:
+    z = np.array([1 + 2j, 3 - 1j])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the imaginary parts are discarded
+        check(lambda np, z: (np.divide.reduce(z, dtype="f8"), np.power.reduce(z, dtype="f8")), z)
+    check(lambda np, x: np.subtract.reduce(x, dtype=np.int8), np.array([300, 5, 7]))

@@ -131,11 +131,14 @@ def problem_of(step: Extern, buffers: Mapping[str, Buffer]) -> Problem:
         sizes += [*region.layout.shape, *region.layout.strides, region.layout.offset]
     sizes.append(product(result.layout.shape[:-2]))
     for kernel in step.fused:
-        used, symbols = _needs(kernel)
+        used, outside = _needs(kernel)
         names.update(dict.fromkeys(used))
-        sizes += symbols
+        sizes += outside
     for gone in unstored(step):
         del names[gone]
+    if step.fused or buffers[result.buffer].dtype is not total:  # code whose indices are made of the sizes' symbols
+        symbols = sorted(frozenset().union(*map(free_symbols, sizes)), key=lambda s: s.sort_key)
+        sizes += symbols
     words = tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr)))
     site = attrs["memory"]
     if not isinstance(site, int):
