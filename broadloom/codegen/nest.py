@@ -26,19 +26,16 @@ from functools import partial
 
 from broadloom.codegen.body import Lanes
 from broadloom.codegen.llvm import Phi, Val, i64
-from broadloom.codegen.memory import LINE, emit_fence, emit_prefetch, first_lanes, some_lanes
+from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
-from broadloom.codegen.plans import TILE
-from broadloom.codegen.rows import Row, points_of
-from broadloom.codegen.stage_loops import Run, StageLoops
-from broadloom.codegen.streams import Stream, points_together, steps_of
-from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
-from broadloom.fusion.ir import Indirect, Ring, Table
-from broadloom.fusion.vectors import stride
-from broadloom.symbolic import Symbol, free_symbols, smin
+from broadloom.codegen.rows import Row
+from broadloom.codegen.stage_loops import Run
+from broadloom.codegen.tiles import TileLoops
+from broadloom.fusion.ir import Ring, Table
+from broadloom.symbolic import Symbol, smin
 
 
-class NestBuilder(StageLoops):
+class NestBuilder(TileLoops):
     """Builds the body function of one kernel: call `build` once."""
 
     def build(self) -> None:
@@ -118,7 +115,7 @@ class NestBuilder(StageLoops):
         if self.kernel.rings:
             self._windows(variable, start, end)
             return
-        points = self._row_of_points()
+        points = self._row_of_points() if self.tiled is None else None
         if points is not None and self.stream is None:
             self._vectors(points, start, end)
             return
@@ -139,96 +136,6 @@ class NestBuilder(StageLoops):
             self.indexer.close()
 
         b.for_loop(start, end, block, step=self.lanes, name="block")
-
-    # -- points in vectors --
-
-    def _row_of_points(self) -> Row | None:
-        """How the points run in vectors of our own making, if they do."""
-        if self.columns or self.panel is not None or self.tiled is not None or any(s.loops for s in self.kernel.stages):
-            return None
-        return points_of(self.kernel, self.b.module.features)
-
-    def _vectors(self, row: Row, start: Val, end: Val) -> None:
-        """The points [start, end) a vector at a time, and then what is left; all of them under masks where code for
-        both takes longer to make than masks take to run."""
-        b, extent = self.b, self.kernel.outer[-1].extent
-
-        def step(value: Val, count: int = row.count, left: Val | None = None) -> None:
-            mask = None if left is None else some_lanes(b, left, count)
-            self.indexer.open(b.fenced())
-            self.indexer.bind(row.variable, value)
-            self.vector = Lanes(row.variable, count, mask, left=left)
-            single = self.accumulators
-            if single.slots:
-                self.accumulators = self._accumulators(count)
-                self.accumulators.span = count
-            self._point()
-            self.vector, self.accumulators = None, single
-            self.indexer.close()
-
-        def rest(value: Val) -> None:
-            step(value, row.rest, b.sub(end, value, "nsw"))
-
-        if row.masked and (row.once or self.brief):
-            b.for_loop(start, end, rest, step=row.rest, name="vector", flags="nuw nsw")
-            return
-        full = self._whole(row.count, start, end)
-        if not isinstance(extent, int) or extent >= row.count:
-            b.for_loop(start, full, step, step=row.count, name="vector", flags="nuw nsw")
-        if not row.masked:
-            self._loop(row.variable, full, end, self._point, vectorise=False)
-            return
-        b.for_loop(full, end, rest, step=row.rest, name="rest", flags="nuw nsw")
-
-    # -- stores past the caches --
-
-    def _streaming(self, stream: Stream, start: Val, end: Val) -> None:
-        """The points [start, end) of the last outer loop: vectors of them, where each stored one is a line or an even
-        part of one, and one by one those before and after. If the call is too small for stores past the caches, or the
-        results begin at different places in their lines, all points go one by one."""
-        b, variable = self.b, self.loops[-1].variable
-        unit = points_together(stream, {n: self.places[n].buffer for n in stream.buffers})
-        lanes = unit * steps_of(self.kernel, b.module.features)
-        past = self._pays(stream)
-        before: Val | None = None
-        for stage in self.kernel.stages:
-            for access in accesses(stage.body):
-                if access.buffer in stream.buffers:
-                    size = self.places[access.buffer].buffer.dtype.itemsize
-                    address = self._address(access, variable, start)
-                    if before is None:
-                        behind = b.and_(b.sub(i64(0), address), i64(unit * size - 1))
-                        before = b.udiv(behind, i64(size))
-                    place = b.add(address, b.mul(before, i64(size)))
-                    even = b.icmp("eq", b.and_(place, i64(unit * size - 1)), i64(0))
-                    past = b.and_(past, even)
-        assert before is not None
-        first = b.select(past, b.intrinsic("smin", b.add(start, before), end), end)
-        count = b.and_(b.sub(end, first), i64(-lanes))
-        last = b.add(first, count)
-        few = stream.always and len(stream.buffers) == 1  # points that go one by one
-
-        def vectors(point: Val) -> None:
-            self.indexer.open(b.fenced())
-            self.indexer.bind(variable, point)
-            self.vector = Lanes(variable, lanes, None, stream.buffers, unit)
-            self._point()
-            self.vector = None
-            self.indexer.close()
-
-        def single(part: Val) -> None:
-            is_head = b.icmp("eq", part, i64(0))
-            self.indexer.open(b.fenced())
-            own = b.select(is_head, start, last), b.select(is_head, first, end)
-            points = None if few else self._row_of_points()
-            if points is None:
-                self._loop(variable, *own, self._point, vectorise=not few)
-            else:
-                self._vectors(points, *own)
-            self.indexer.close()
-
-        b.for_loop(first, last, vectors, step=lanes, name="vector", flags="nuw nsw")
-        b.for_loop(i64(0), i64(2), single, name="part", flags="nuw nsw")
 
     # -- windows --
 
@@ -267,57 +174,6 @@ class NestBuilder(StageLoops):
         """One row of a ring."""
         for stage in ring.stages:
             self._stage(stage, lambda run: run(None))
-
-    # -- tiles --
-
-    def _tile(self) -> None:
-        """All points of one tile."""
-        assert self.tiled is not None
-        sides = zip((self.kernel.outer[self.tiled], self.kernel.outer[-1]), self.loops[-2:], strict=True)
-        bounds = []
-        for loop, tile in sides:
-            start = self.indexer.value(tile.variable * TILE)
-            end = self.indexer.value(smin(tile.variable * TILE + TILE, loop.extent))
-            bounds.append((loop.variable, start, end))
-        (first, top, bottom), (second, left, right) = bounds
-
-        def row() -> None:
-            self._hoisting(
-                self.kernel.stages, second, left, right, lambda: self._loop(second, left, right, self._point)
-            )
-
-        self._fetch_tile(first, second, top, self.b.add(left, i64(TILE), "nsw"))
-        self._loop(first, top, bottom, row)
-
-    def _fetch_tile(self, first: Symbol, second: Symbol, top: Val, left: Val) -> None:
-        """Fetches the tile that begins here, which is the next: its rows, and its columns where the fast axis of an
-        array runs down, are more short pieces of memory than the processor would foresee."""
-        bodies = list(bodies_of(self.kernel))
-        looked_up = {i.symbol for body in bodies for i in instructions_of(body) if isinstance(i, Indirect)}
-        for access in dict.fromkeys(a for body in bodies for a in accesses(body)):
-            if looked_up & free_symbols(access.index):
-                continue
-            if stride(access.index, second) == 1:
-                self._fetch_pieces(access, first, top, second, left)
-            elif stride(access.index, first) == 1:
-                self._fetch_pieces(access, second, left, first, top)
-
-    def _fetch_pieces(self, access: Access, across: Symbol, start: Val, along: Symbol, begin: Val) -> None:
-        """Fetches one side of a tile of an array, for each value `across` the other side."""
-        b, dtype = self.b, self.places[access.buffer].buffer.dtype
-        piece = TILE * dtype.itemsize
-
-        def fetch(k: Val) -> None:
-            at = b.add(start, k, "nsw")
-            self.indexer.open(b.fenced())
-            self.indexer.bind(across, at)
-            self.indexer.bind(along, begin)
-            address = self._element(access.buffer, access.index, dtype)
-            for offset in (*range(0, piece, LINE), piece - 1):
-                emit_prefetch(b, b.gep("i8", address, i64(offset), flags=""))  # it may be a smaller tile, or none
-            self.indexer.close()
-
-        b.for_loop(i64(0), i64(TILE), fetch, name="fetch", flags="nuw nsw")
 
     # -- panels --
 
@@ -378,14 +234,6 @@ class NestBuilder(StageLoops):
         for stage in (s for s in self.kernel.stages if not s.loops):
             self._stage(stage, one_by_one)
         self.vector = None
-
-    # -- points --
-
-    def _point(self) -> None:
-        """All stages, for one outer point."""
-        self.accumulators.start(None)
-        for stage in self.kernel.stages:
-            self._stage(stage, lambda run: run(None))
 
     # -- columns --
 

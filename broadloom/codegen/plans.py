@@ -33,7 +33,7 @@ from broadloom.fusion.ir import (
 from broadloom.fusion.merge import LONG_SEARCH
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
-from broadloom.symbolic import Symbol, free_symbols
+from broadloom.symbolic import Symbol, free_symbols, smax, smin
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
 COLUMN_STACK = 64 << 10
@@ -41,7 +41,9 @@ POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated t
 COLUMN_CHUNK = 256
 COLUMN_STEP = 64  # columns that a thread's share is a multiple of
 SHORT = 0.6  # cost units of a body that keeps what stays the same
-TILE = 32  # points along each side of a tile
+DOWN, ALONG = 64, 64  # points of a tile: along the other loop, and along the last one
+SHORT_SIDE = 32  # points of a loop that is not tiled
+LEFT_TILE = 16  # points along a side that are no tile of their own but part of the one before
 FETCHED = 2 << 10  # bytes from one point to the next, from where on the next one's are fetched
 STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
 SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
@@ -92,7 +94,7 @@ def tiled_loop(kernel: Kernel) -> int | None:
 
 
 def _is_long(loop: Loop) -> bool:
-    return not isinstance(loop.extent, int) or loop.extent > TILE
+    return not isinstance(loop.extent, int) or loop.extent > SHORT_SIDE
 
 
 def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
@@ -106,12 +108,15 @@ def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
     if tiled is None:
         return kernel.outer, 1
     others = tuple(loop for k, loop in enumerate(kernel.outer[:-1]) if k != tiled)
-    return (*others, _tiles(kernel.outer[tiled], TILE), _tiles(kernel.outer[-1], TILE)), TILE * TILE
+    down, along = _tiles(kernel.outer[tiled], DOWN, LEFT_TILE), _tiles(kernel.outer[-1], ALONG, LEFT_TILE)
+    return (*others, down, along), DOWN * ALONG
 
 
-def _tiles(loop: Loop, side: int) -> Loop:
-    """The loop over the tiles of a loop."""
-    count = (loop.extent + side - 1) // side
+def _tiles(loop: Loop, side: int, least: int = 1) -> Loop:
+    """The loop over the tiles of a loop; fewer points than `least` are no tile of their own, unless they are all."""
+    count = (loop.extent + side - least) // side
+    if least > 1:
+        count = smax(count, smin(loop.extent, 1))
     return Loop(Symbol(f"tile_{loop.variable.name}", 0, count - 1), count)
 
 

@@ -96,7 +96,7 @@ def lies_even(stage: Stage) -> bool:
     return _is_even(stage.body.instructions, stage.loops[-1].variable)
 
 
-def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
+def points_of(kernel: Kernel, features: frozenset[str], *, tiled: bool = False) -> Row | None:
     """How a kernel without inner loops runs in vectors along its last outer loop; None where it does not. Nothing is
     carried from one vector to the next, so the last ones may be narrower: of one register. Rows of several, side by
     side, are left to LLVM, which makes stencils over them run a tenth faster."""
@@ -106,7 +106,7 @@ def points_of(kernel: Kernel, features: frozenset[str]) -> Row | None:
     accumulators = {a.name: a for a in kernel.accumulators}
     if kernel.serial or (accumulators and not has_masks(features)):
         return None  # where scalars take what is left, their sums may be in another order
-    if len(kernel.outer) > 1 and _is_even(instructions, loop.variable):
+    if len(kernel.outer) > 1 and not tiled and _is_even(instructions, loop.variable):
         return None
     if isinstance(loop.extent, int) and loop.extent < SHORTEST:
         return None

@@ -39,6 +39,7 @@ from broadloom.codegen.plans import (
 )
 from broadloom.codegen.rows import Row, accumulators_of, beside_of, lies_even, row_of
 from broadloom.codegen.streams import Stream, points_together
+from broadloom.codegen.turned import turned_of
 from broadloom.codegen.types import memory_type, register_type
 from broadloom.dtypes import DType, float32
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
@@ -79,14 +80,17 @@ class StageLoops:
         *,
         brief: bool = False,
     ) -> None:
-        self.b, self.emit, self.kernel, self.sites, self.stream = b, emit, kernel, sites, stream
+        self.b, self.emit, self.sites, self.stream = b, emit, sites, stream
+        self.kernel, self.turned = turned_of(kernel)
+        self.fetched = kernel  # with all that it moves to and from memory
         self.brief = brief  # whether what is left of a row is no loop of its own, where the target has masks
         self.places = {**places, **{t.name: _table_place(b, t) for t in kernel.tables}}
+        self.places |= {t.local.name: local_place(b, t.local) for t in self.turned}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
         self.columns = runs_in_columns(kernel)
         self.tiled = tiled_loop(kernel)
-        self.stored = frozenset(a.buffer for x in bodies_of(kernel) for a in accesses(x) if a.mode != "load")
+        self.stored = frozenset(a.buffer for x in bodies_of(self.kernel) for a in accesses(x) if a.mode != "load")
         self.given: dict[int, Mapping[int, Given]] = {}
         self.lane_count = i64(1)
         self.before_stages = b.current

@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from broadloom.codegen.memory import LINE
 from broadloom.codegen.panels import panel_of
 from broadloom.codegen.plans import runs_in_columns, tiled_loop
-from broadloom.codegen.rows import row_of
+from broadloom.codegen.rows import points_of, row_of
+from broadloom.codegen.turned import turned_of
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import Access, accesses, effects_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Loop, Stage
@@ -78,8 +79,10 @@ def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[
         return Keep("its points are no plain walk through memory")
     if runs_in_columns(kernel):
         return Keep("neighbouring points side by side, as loops within them stride through memory", shown=True)
-    if panel_of(kernel) is not None or tiled_loop(kernel) is not None:
+    if panel_of(kernel) is not None:
         return Keep("its points are no plain walk through memory")
+    if tiled_loop(kernel) is not None:
+        return _choose_tiles(kernel, found, buffers, last, read)
     if any(s.loops for s in kernel.stages):
         return _choose_rows(kernel, buffers, last, read)
     column = kernel.outer[-1].variable
@@ -95,6 +98,31 @@ def _choose(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[
     own = [n for n in chosen if buffers[n].kind != "input"]
     chosen = own or chosen[:1]  # memory of the caller's begins anywhere in a line
     return _decided(chosen, moved, buffers, last, read)
+
+
+def _choose_tiles(
+    kernel: Kernel, found: Sequence[Access], buffers: Mapping[str, Buffer], last: int, read: set[str]
+) -> Stream | Keep:
+    """The answer for a kernel that runs tile by tile, whose rows are stored past the caches where they begin with
+    lines."""
+    if points_of(turned_of(kernel)[0], frozenset(), tiled=True) is None:
+        return Keep("its points are not computed side by side by plain vectors")
+    moved = _bytes(kernel, found, buffers)
+    bounds = range_of(moved)
+    if isinstance(bounds.hi, int) and bounds.hi <= last:
+        return Keep(f"the caches hold the {bounds.hi} bytes that it moves")
+    chosen = [n for n in dict.fromkeys(a.buffer for a in found) if _is_in_lines(n, kernel, found, buffers[n])]
+    return _decided(chosen, moved, buffers, last, read)
+
+
+def _is_in_lines(name: str, kernel: Kernel, found: Sequence[Access], buffer: Buffer) -> bool:
+    """Whether a buffer is stored once at each point and not loaded, side by side along the last loop, and each row of
+    it begins as far into a line as the first, for all that is known."""
+    own = [a for a in found if a.buffer == name]
+    if len(own) != 1 or own[0].mode != "set" or buffer.kind == "input" or not buffer.aligned:
+        return False
+    *steps, along = (stride(own[0].index, loop.variable) for loop in kernel.outer)
+    return along == 1 and not any(isinstance(s, int) and s * buffer.dtype.itemsize % LINE for s in steps)
 
 
 def _choose_rows(kernel: Kernel, buffers: Mapping[str, Buffer], last: int, read: set[str]) -> Stream | Keep:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.memory import LINE
-from broadloom.codegen.plans import TILE
+from broadloom.codegen.plans import ALONG
+from broadloom.codegen.turning import side_of
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.passes.table import default_pipeline
@@ -40,9 +42,10 @@ def test_only_the_last_pass_does():
 
 
 def test_a_tile_fetches_rows_and_columns_of_the_next():
-    lines = -(-TILE * 4 // LINE) + 1  # of a row of a tile, which may begin within a line
-    assert fetches(lambda x: x.T + x, (300, 300)) == 3 * lines  # two loads and a store
-    assert fetches(lambda x: x.T.copy(), (300, 200)) == 2 * lines
+    lines = -(-ALONG * 4 // LINE) + 1  # of a row of a tile, which may begin within a line
+    side = side_of(32, features_of(host().features))  # columns of a square
+    assert fetches(lambda x: x.T + x, (300, 300)) == 2 * lines + side  # a load, a store, and a load across
+    assert fetches(lambda x: x.T.copy(), (300, 200)) == lines + side
     assert fetches(lambda x: x + 1, (300, 300)) == 0
 
 

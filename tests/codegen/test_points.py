@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import broadloom as bl
-from broadloom.codegen import nest
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.outline import vector_bits
@@ -66,7 +65,7 @@ def test_every_length_equals_llvms_own_vectors(n, dtype, rng, monkeypatch):
     x, y = (rng.integers(0, 90, (2, n + 1)).astype(dtype)[:, 1:]) if n else np.zeros((2, 0), dtype)
     p = program(mixed, x, y)
     got = Native(p)(x, y)
-    monkeypatch.setattr(nest, "points_of", lambda kernel, features: None)
+    monkeypatch.setattr("broadloom.codegen.points.points_of", lambda *_, **named: None)
     plain = Native(p)(x, y)
     assert [a.tobytes() for a in got] == [a.tobytes() for a in plain]
     for a, want in zip(got[:2], mixed(x, y)[:2], strict=True):
