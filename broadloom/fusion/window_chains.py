@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
+from broadloom.fusion.handlers import effects_of
 from broadloom.fusion.ir import Buffer, Kernel, Load, Loop, Store
 from broadloom.fusion.merge import NoFuse
 from broadloom.fusion.peel import FEW_POINTS
@@ -105,10 +106,8 @@ def member(chain: Chain, producer: Kernel, buffer: Buffer) -> Member | NoFuse:
     indices: dict[Size, tuple[Size, ...]] = {}
     extents: dict[str, Extent] = {}
     roles: tuple[str, ...] | None = None
-    for reader, reader_roles, scale in _readers(chain):
+    for reader, reader_roles, scale in _readers(chain, buffer.name):
         loads = loads_of(reader.stages[0].body, buffer.name, points_of(reader.outer))
-        if not loads:
-            continue
         looked = _windows(reader, loads, buffer, axes, indices)
         if isinstance(looked, NoFuse):
             return looked
@@ -173,12 +172,16 @@ def _step(index: Size, variable: Symbol) -> Size:
     return substitute(index, {variable: 1}) - substitute(index, {variable: 0})
 
 
-def _readers(chain: Chain) -> Iterator[tuple[Kernel, dict[Symbol, str], dict[str, Extent]]]:
-    """The kernels of the chain, what their loops are, and what a point of the last one needs of them."""
+def _readers(chain: Chain, buffer: str) -> Iterator[tuple[Kernel, dict[Symbol, str], dict[str, Extent]]]:
+    """The kernels of the chain that load a buffer, what their loops are, and what a point of the last one needs of
+    them."""
     for m in chain.members:
+        if buffer not in effects_of(m.kernel).loaded:
+            continue
         needed = {"strip": m.strip} if m.row is None else {"strip": m.strip, "row": m.row}
         yield m.kernel, {a.loop.variable: a.role for a in m.axes}, needed
-    yield chain.last, chain.roles, {}
+    if buffer in effects_of(chain.last).loaded:
+        yield chain.last, chain.roles, {}
 
 
 def _windows(

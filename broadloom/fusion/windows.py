@@ -22,7 +22,7 @@ from broadloom.fusion.ir import Buffer, Extern, Kernel
 from broadloom.fusion.loops import in_memory_order
 from broadloom.fusion.merge import NoFuse, is_pointwise
 from broadloom.fusion.tables import TableDecision, tabulate
-from broadloom.fusion.window_chains import Chain, member, strip_width, too_few_rows
+from broadloom.fusion.window_chains import Chain, Member, member, strip_width, too_few_rows
 from broadloom.fusion.window_kernel import chain_kernel
 from broadloom.records import dataclass
 
@@ -107,28 +107,40 @@ def _fused(
         buffer = buffers[min(effects_of(producer).stored & read)]
         if buffer.kind != "workspace":
             continue
-        fixed = _movable(producer, k, position, taken, buffer.name, uses)
-        outcome = fixed or member(chain, in_memory_order(producer), buffer)
+        outcome = _movable(producer, k, position, taken, buffer.name, uses) or _joined(chain, producer, buffer)
         if isinstance(outcome, NoFuse):
             weighed.append(Through(producer, last, outcome))
         else:
-            chain.members.append(outcome)
             taken.append(k)
             read |= effects_of(producer).loaded
             waiting |= _producers(effects_of(producer).loaded, k, uses, buffers)
             rows = "piece by piece" if outcome.row is None else f"row by row, {outcome.slots} at a time"
             weighed.append(Through(producer, last, Fuse(f"{buffer.name} is made {rows}")))
-    if not taken:
-        decisions += weighed
-        return [], None, {}
-    width = too_few_rows(chain) or strip_width(chain)
-    if isinstance(width, NoFuse):
-        decisions += [replace(d, outcome=width) for d in weighed]
-        return [], None, {}
     decisions += weighed
+    if not taken:
+        return [], None, {}
     if tables is not None:
         _tabulate(chain, buffers, tables)
+    width = strip_width(chain)
+    assert not isinstance(width, NoFuse)
     return (taken, *chain_kernel(chain, width))
+
+
+def _joined(chain: Chain, producer: Kernel, buffer: Buffer) -> Member | NoFuse:
+    """The producer as a member of the chain, which it joins if what all members keep of their rows stays in the cache.
+    A longer chain is cut there: what is left begins one of its own, which its first reader is the last kernel of."""
+    outcome = member(chain, in_memory_order(producer), buffer)
+    refused: NoFuse | None = None
+    if isinstance(outcome, Member):
+        chain.members.append(outcome)
+        width = too_few_rows(chain) or strip_width(chain)
+        if not isinstance(width, NoFuse):
+            return outcome
+        chain.members.pop()
+        refused = width
+    if not chain.members:
+        chain.roles.clear()
+    return refused or outcome
 
 
 def _producers(read: Iterable[str], before: int, uses: Uses, buffers: Mapping[str, Buffer]) -> set[int]:
