@@ -19,7 +19,7 @@ from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.dtypes import float64
 from broadloom.errors import GraphBreakError
-from broadloom.fusion import windows
+from broadloom.fusion import window_chains, windows
 from broadloom.fusion.ir import Buffer, Extern, Layout, Program, Region
 from broadloom.fusion.memory_plan import plan_memory
 from broadloom.graph.ir import Graph
@@ -344,3 +344,54 @@ def test_a_child_of_fork_does_not_inherit_the_pause_of_a_thread():
             os._exit(0 if gc.isenabled() else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0 and gc.isenabled()
+
+
+# ---- stencils one behind the other ------------------------------------------------------------------------------
+
+
+def averaged(turns):
+    def function(x):
+        for _ in range(turns):
+            x = (x[1:] + x[:-1]) * 0.5
+        return x
+
+    return function
+
+
+def padded(turns):
+    def function(x):
+        for _ in range(turns):
+            p = np.pad(x, 1, mode="edge")
+            x = (p[:-2] + p[1:-1] + p[2:]) / 3
+        return x
+
+    return function
+
+
+@pytest.mark.parametrize("stencils", (averaged, padded))
+@pytest.mark.parametrize("size", (None, 100_000))
+def test_a_long_chain_of_stencils_is_cut_where_its_rows_leave_the_cache(stencils, size, monkeypatch, rng):
+    looked, weighed = Counter(), Counter()
+    loads_of, member = window_chains.loads_of, windows.member
+
+    def counting(*given):
+        looked[turns] += 1
+        return loads_of(*given)
+
+    def weighing(*given):
+        weighed[turns] += 1
+        return member(*given)
+
+    monkeypatch.setattr(window_chains, "loads_of", counting)
+    monkeypatch.setattr(windows, "member", weighing)
+    kernels = {}
+    for turns in (40, 80):
+        graph = make_graph(stencils(turns), dynamic=size is None)(np.arange(float(size or 5000)))
+        kernels[turns] = len(fuse(default_pipeline().run(graph)).program.steps)
+    assert kernels[40] <= 4 and kernels[80] <= 2.2 * kernels[40]  # a dozen or more of them in each
+    assert weighed[40] <= 50 and weighed[80] <= 2.2 * weighed[40]
+    assert looked[40] <= 50 and looked[80] <= 2.2 * looked[40]
+    compiled = bl.compile(stencils(60), dynamic=size is None, fullgraph=True)
+    for n in (size,) if size else (5000, 61, 100, 70_001):
+        x = rng.normal(size=n)
+        np.testing.assert_allclose(compiled(x), stencils(60)(x), rtol=1e-12)
