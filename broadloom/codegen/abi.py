@@ -40,7 +40,7 @@ def fail(b: FunctionBuilder, ctx: Val, site: Val, key: Val, first: Val, second: 
         "void",
         [Param("ptr", "ctx"), Param("i32", "site"), *(Param("i64", n) for n in ("key", "first", "second"))],
         _build_fail,
-        "noinline cold nounwind",
+        f"cold {ONCE}",
     )
     b.call(function, ctx, site, key, first, second)
 

@@ -368,7 +368,7 @@ class Template:
             own = allocate(b, total, self._site(b))
             b.store(own[0], self.slot(b, args, PACKED))
             cost = b.mul(k, i64(max(1, int(1000 * self.made_left.cost))))
-            parallel(b, self._kernel("rows", partial(compute_rows, self)), rows, b.udiv(cost, i64(1000)))
+            parallel(b, self._kernel("rows", partial(compute_rows, self), abi.ONCE), rows, b.udiv(cost, i64(1000)))
             return own
         if not self.scratch:
             return None
@@ -402,7 +402,7 @@ class Template:
             memory, _ = allocate(b, total, self._site(b), own)
             b.store(memory, place)
             each = b.mul(b.intrinsic("smin", n, i64(self.task_columns)), i64(SUM_BLOCK // THIN_PER_UNIT))
-            parallel(b, self._kernel("parts", self._parts), b.mul(tasks, blocks), each)
+            parallel(b, self._kernel("parts", self._parts, abi.ONCE), b.mul(tasks, blocks), each)
             return memory, total
 
         memory, total = b.if_then(self._too_few(b, tasks, cost, k), make, lambda: (NULL, i64(0)))
