@@ -1,26 +1,33 @@
-"""Instructions that multiply short integers in groups, along the summation, and add a whole group to a sum.
+"""Instructions that multiply short numbers in groups, along the summation, and add a whole group to a sum.
 
 What goes in: the enabled features of a target (LLVM's names), the bits of its vectors, dtypes of a product. What comes
-out: the instructions that the target has, and the one that a product takes, if any. What holds: sums wrap around at 32
-bits, exactly as if each product had been made and added in int32.
+out: the instructions that the target has, and the one that a product takes, if any. What holds: sums of integers wrap
+around at 32 bits, exactly as if each product had been made and added in int32; those of bfloat16 are of float32.
 
 An instruction takes four bytes or two words of each operand for each sum. Most want operands of given signs. A right
 operand with the other sign is packed with its highest bit exchanged, so with that bit's worth more or less than it has;
 what is too much of the sums is this worth times the sum of the left operand's row.
+
+The instruction for bfloat16 takes subnormal numbers for zeros, and makes zeros of subnormal sums. Neither comes up where
+the least exponents of both operands add up to enough: all sums are multiples of the least product's last bit. So the
+operands are looked through before (`codegen.matmul.range`), which pays where each element is used often.
 """
 
 from __future__ import annotations
 
-from broadloom.dtypes import DType, int8, int16, uint8, uint16
+from broadloom.dtypes import DType, bfloat16, int8, int16, uint8, uint16
 from broadloom.fusion.products import FEW_ROWS
 from broadloom.records import dataclass
 from broadloom.symbolic import Size
+
+LEAST_SIDE = 32  # rows and columns from which on looking through operands takes a tenth of the time of multiplying
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
     """`function` is LLVM's, of (sums, left, right), or of (sums, right, left) where it is `swapped`; `adds` tells that
-    it adds to the sums itself, and takes them. `left` and `right` are what it takes of the operands."""
+    it adds to the sums itself, and takes them. `left` and `right` are what it takes of the operands. `flushes`: it has
+    no subnormal numbers."""
 
     name: str
     function: str
@@ -28,6 +35,7 @@ class Dot:
     right: DType
     swapped: bool = False
     adds: bool = True
+    flushes: bool = False
 
     @property
     def group(self) -> int:
@@ -67,9 +75,14 @@ def dots_of(features: frozenset[str], bits: int) -> tuple[Dot, ...]:
     if "neon" in features:
         return _arm(features)
     vnni = "avx512vnni" in features if bits == 512 else {"avx512vnni", "avx512vl"} <= features or "avxvnni" in features
+    halves: tuple[Dot, ...] = ()
+    if {"avx512bf16", "avx512vl", "avx512bw"} <= features and bits > 128:
+        function = f"llvm.x86.avx512bf16.dpbf16ps.{bits}"
+        halves = (Dot("vdpbf16ps", function, bfloat16, bfloat16, flushes=True),)
     if vnni:
         bytes_, words = (f"llvm.x86.avx512.{name}.{bits}" for name in ("vpdpbusd", "vpdpwssd"))
         return (
+            *halves,
             Dot("vpdpbusd", bytes_, uint8, int8),
             Dot("vpdpbusd", bytes_, int8, uint8, swapped=True),
             Dot("vpdpwssd", words, int16, int16),
@@ -80,7 +93,7 @@ def dots_of(features: frozenset[str], bits: int) -> tuple[Dot, ...]:
         128: ("sse2", "pmaddwd", "llvm.x86.sse2.pmadd.wd"),
     }
     feature, name, function = pairs[bits]
-    return (Dot(name, function, int16, int16, adds=False),) if feature in features else ()
+    return (*halves, Dot(name, function, int16, int16, adds=False)) if feature in features else halves
 
 
 def _arm(features: frozenset[str]) -> tuple[Dot, ...]:
@@ -109,11 +122,12 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     >>> grouping(vnni, int32, int8, int32), grouping(vnni, uint16, int16, int32)
     (None, None)
     """
-    if total.bits != 32 or total.kind not in "iu":
+    if total.bits != 32:
         return None
     found = [
         Grouping(dot, correction)
         for dot in dots
+        if (dot.left.kind == "f") == (total.kind == "f")
         for correction in [_correction(right, dot.right)]
         if correction is not None and _fits(left, dot.left)
     ]
@@ -121,19 +135,28 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     return found[0] if found else None
 
 
-def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, rows: Size) -> str:
-    """What a report says of how products of short integers are added up; nothing of others, nor of few rows.
+def worth_looking(rows: Size, columns: Size) -> bool:
+    """Whether the elements of a product's operands may be used often enough to be looked through before."""
+    return all(not isinstance(size, int) or size >= LEAST_SIDE for size in (rows, columns))
 
-    >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, 100)
+
+def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, sides: tuple[Size, Size]) -> str:
+    """What a report says of how products of short numbers are added up; nothing of others, nor of few rows. `sides`
+    are rows and columns.
+
+    >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, (100, 9))
     ', in groups of 4 by vpdpbusd'
-    >>> told((), int8, uint8, int32, 100)
+    >>> told((), int8, uint8, int32, (100, 9))
     ', one by one: the machine has no instruction for groups of int8 and uint8'
     """
-    if total.bits != 32 or total.kind not in "iu" or max(left.bits, right.bits) > 16:
-        return ""
-    if isinstance(rows, int) and rows < FEW_ROWS:
+    if total.bits != 32 or max(left.bits, right.bits) > 16:
         return ""
     found = grouping(dots, left, right, total)
+    if total.kind == "f":
+        some = found is not None and worth_looking(*sides)
+        return f", {found} if they lie in memory and no sum can be subnormal or infinite" if some else ""
+    if isinstance(sides[0], int) and sides[0] < FEW_ROWS:
+        return ""
     if found is None:
         return f", one by one: the machine has no instruction for groups of {left} and {right}"
     return f", {found}"

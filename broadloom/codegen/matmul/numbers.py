@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.lane import has_fma
-from broadloom.codegen.llvm import FunctionBuilder, Val, const_float, const_int, i64, vector
+from broadloom.codegen.llvm import FunctionBuilder, Val, const_float, const_int, i64, like, vector
 from broadloom.codegen.memory import first_lanes, masked_load, masked_store
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
@@ -93,12 +93,19 @@ class Numbers:
         return b.fadd(b.fmul(x, y), z)
 
     def _dot(self, b: FunctionBuilder, dot: Dot, x: Val, y: Val, z: Val) -> Val:
-        x, y = (b.bitcast(v, vector(f"i{dot.left.bits}", self.lanes * dot.group)) for v in (x, y))
+        element = "bfloat" if dot.left.kind == "f" else f"i{dot.left.bits}"
+        x, y = (b.bitcast(v, vector(element, self.lanes * dot.group)) for v in (x, y))
         given = [z] if dot.adds else []
         given += (y, x) if dot.swapped else (x, y)
         function = self.module.declare(dot.function, z.type, tuple(v.type for v in given))
         found = b.call(function, *given)
         return found if dot.adds else b.add(z, found)
+
+    def widened(self, b: FunctionBuilder, x: Val) -> tuple[Val, Val]:
+        """The two numbers of each group of bfloat16, as float32."""
+        words = b.bitcast(x, like(x.type, "i32"))
+        low, high = b.shl(words, const_int(words.type, 16)), b.and_(words, const_int(words.type, -1 << 16))
+        return b.bitcast(low, x.type), b.bitcast(high, x.type)
 
     def mask(self, b: FunctionBuilder, count: Val, first: int = 0, lanes: int = 0) -> Val:
         """Which of `lanes` elements, or of those of a vector, are among the first `count`, where their first is number

@@ -30,7 +30,8 @@ from broadloom.codegen.matmul.fill import compute_rows, pack_strip, piece_depth,
 from broadloom.codegen.matmul.numbers import Numbers
 from broadloom.codegen.matmul.operands import Problem, problem_of, row_by_row
 from broadloom.codegen.matmul.prologue import Prologue
-from broadloom.codegen.matmul.task import BATCH, NEXT, PACKED, PARTS, SCRATCH, SLOTS, STRIP, Task
+from broadloom.codegen.matmul.range import can_be_looked_through, look_through
+from broadloom.codegen.matmul.task import BATCH, DOTS, NEXT, PACKED, PARTS, SCRATCH, SLOTS, STRIP, Task
 from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS
 from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.codegen.module import ModuleBuilder
@@ -101,6 +102,9 @@ class Template:
         if not problem.thin:
             dots = dots_of(module.features, vector_bits(module.features))
             grouping = find_grouping(dots, problem.a_dtype, problem.b_dtype, problem.total)
+            if grouping is not None and grouping.dot.flushes and not can_be_looked_through(problem):
+                grouping = None
+        self.checked = grouping is not None and grouping.dot.flushes
         self.numbers = Numbers(module, emit, problem.total, grouping)
         self.group = self.numbers.group
         self.steps: Size = (problem.k + (self.group - 1)) // self.group  # of the summation, a summand each
@@ -119,7 +123,7 @@ class Template:
         self.name = f"bl_matmul.{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}"
         self.function: Function = module.helper(self.name, "void", _STEP, self._host, abi.ONCE)
 
-    def _kernel(
+    def kernel(
         self, name: str, build: Callable[[FunctionBuilder], None], attributes: str = "noinline nounwind"
     ) -> Function:
         """A function of a parallel loop."""
@@ -244,7 +248,7 @@ class Template:
         value = partial(self.value, b, args)
         m, n, k = value(self.p.m), value(self.p.n), self.steps_of(b, args)
         batch = value(self.p.count)
-        tasks = self._kernel("tasks", self._tasks)
+        tasks = self.kernel("tasks", self._tasks)
         row_blocks = b.udiv(b.add(m, i64(self.task_rows - 1)), i64(self.task_rows))
         if not self.packed_right:
             width = self.columns_of_task(b, n)
@@ -262,6 +266,8 @@ class Template:
                 free(b, own)
             b.ret()
             return
+        if self.checked:
+            look_through(self, b, m, n)
         size = self._packed_size(b, k, n)
         workers = threads(b)
         total = b.add(size, b.mul(workers, i64(self.scratch))) if self.scratch else size
@@ -272,7 +278,7 @@ class Template:
         own = allocate(b, total, self._site(b))
         b.store(own[0], self.slot(b, args, PACKED))
         b.store(b.gep("i8", own[0], size), self.slot(b, args, SCRATCH))
-        pack = self._kernel("pack", partial(pack_strip, self), abi.ONCE)
+        pack = self.kernel("pack", partial(pack_strip, self), abi.ONCE)
 
         def strip_at(pieces: Val, columns: Val) -> None:
             each = PACKING_COST + (0.0 if self.made_right is None else self.made_right.cost)
@@ -292,7 +298,7 @@ class Template:
         if beside is None:
             in_turn()
         else:
-            matrices = self._kernel("matrices", partial(self._matrices, pack, tasks))
+            matrices = self.kernel("matrices", partial(self._matrices, pack, tasks))
             cost = b.udiv(b.mul(b.mul(m, n), k), i64(SUMS_PER_UNIT * self.numbers.lanes))
             cost = b.intrinsic("smax", cost, i64(1))
             b.if_then(beside, partial(share_out, b, matrices, self.slot(b, args, NEXT), batch, cost), in_turn)
@@ -338,7 +344,8 @@ class Template:
         """The matrices that the workers [begin, end) get hold of; each has an argument block and memory of its own."""
         ctx, args, begin, end = b.params
         own = b.alloca("i64", self.first_slot + SLOTS, 8)
-        for at in range(self.first_slot):
+        copied = [*range(self.first_slot), *([self.first_slot + DOTS] if self.checked else [])]
+        for at in copied:
             b.store(b.load("i64", b.gep("i64", args, i64(at))), b.gep("i64", own, i64(at)))
         batch, n = (self.value(b, args, x) for x in (self.p.count, self.p.n))
         k = self.steps_of(b, args)
@@ -368,7 +375,7 @@ class Template:
             own = allocate(b, total, self._site(b))
             b.store(own[0], self.slot(b, args, PACKED))
             cost = b.mul(k, i64(max(1, int(1000 * self.made_left.cost))))
-            parallel(b, self._kernel("rows", partial(compute_rows, self), abi.ONCE), rows, b.udiv(cost, i64(1000)))
+            parallel(b, self.kernel("rows", partial(compute_rows, self), abi.ONCE), rows, b.udiv(cost, i64(1000)))
             return own
         if not self.scratch:
             return None
@@ -402,7 +409,7 @@ class Template:
             memory, _ = allocate(b, total, self._site(b), own)
             b.store(memory, place)
             each = b.mul(b.intrinsic("smin", n, i64(self.task_columns)), i64(SUM_BLOCK // THIN_PER_UNIT))
-            parallel(b, self._kernel("parts", self._parts, abi.ONCE), b.mul(tasks, blocks), each)
+            parallel(b, self.kernel("parts", self._parts, abi.ONCE), b.mul(tasks, blocks), each)
             return memory, total
 
         memory, total = b.if_then(self._too_few(b, tasks, cost, k), make, lambda: (NULL, i64(0)))

@@ -8,7 +8,8 @@ operand once for as many tasks in turn as share them, where all of their element
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ from broadloom.symbolic import Symbol
 if TYPE_CHECKING:
     from broadloom.codegen.matmul.step import Template
 
-PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, SLOTS = range(7)  # slots of the argument block, behind the words
+PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, DOTS, LOW_A, HIGH_A, LOW_B, HIGH_B, SLOTS = range(
+    12
+)  # slots of the argument block, behind the words
 
 
 class Task:
@@ -44,6 +47,8 @@ class Task:
             self.strip, self.width = i64(0), self.n
         self.task_columns = template.columns_of_task(b, self.n)
         self.column_blocks = b.udiv(b.sub(b.add(self.width, self.task_columns), i64(1)), self.task_columns)
+        if template.checked:
+            self.dots = b.icmp("ne", b.load("i64", template.slot(b, args, DOTS)), i64(0))
         if template.packed_left and not template.deep:
             self.held = b.alloca("i64")  # which rows lie packed
         if not self.p.plain and not sums_only:
@@ -206,7 +211,7 @@ class Task:
                     if t.corrected:
                         corrections = b.gep("i8", self.scratch, i64(t.corrections_at))
                         given.append(self.numbers.at(b, p.total, corrections, b.sub(row, top)))
-                    b.call(tile_function(self.numbers, spec), *given)
+                    self._call_tile(spec, given)
                     if not p.plain:
                         there = (b.add(column, self.strip), columns_there)
                         tile_at = (self.number, out, out_row, (row, rows), there)
@@ -221,6 +226,14 @@ class Task:
             self._columns(columns, rows_of)
 
         b.for_loop(left, right, panel, step=t.width, name="panel", flags="nuw nsw")
+
+    def _call_tile(self, tile: Tile, given: Sequence[Val]) -> None:
+        b, function = self.b, tile_function(self.numbers, tile)
+        if not self.t.checked:
+            b.call(function, *given)
+            return
+        wide = tile_function(self.numbers, replace(tile, wide=True))
+        b.call_pointer(b.select(self.dots, function.pointer, wide.pointer), "void", *given)
 
     def _packed_left(self, rows: tuple[Val, Val], steps: tuple[Val, Val]) -> tuple[Val, Val]:
         """Packs (first, how many) rows and steps of the summation, unless the last task had the same; the steps from

@@ -30,7 +30,8 @@ SUM_BLOCK = 512  # products that are added up in a register before their sum is 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """`rows` by `vectors`. `masked`: there may be fewer columns; `guarded`: there may be fewer rows; `long`: there may
-    be more than one block of products; `continued`: there may be sums already; `corrected`: see above."""
+    be more than one block of products; `continued`: there may be sums already; `corrected`: see above; `wide`:
+    groups of two are widened, and their products added one by one."""
 
     a: DType
     b: DType
@@ -41,13 +42,16 @@ class Tile:
     long: bool
     continued: bool
     corrected: bool = False
+    wide: bool = False
 
     @property
     def name(self) -> str:
         flags = "".join(
             letter
             for letter, on in zip(
-                "mglcr", (self.masked, self.guarded, self.long, self.continued, self.corrected), strict=True
+                "mglcrw",
+                (self.masked, self.guarded, self.long, self.continued, self.corrected, self.wide),
+                strict=True,
             )
             if on
         )
@@ -123,9 +127,18 @@ def _sums(
             numbers.load(b, tile.b, numbers.at(b, tile.b, base, v * numbers.lanes), numbers.lanes, mask)
             for v, mask in enumerate(masks)
         ]
+        pairs = [numbers.widened(b, x) for x in loaded] if tile.wide else []
         made: list[Val] = []
         for start in starts:
             one = b.splat(numbers.load(b, tile.a, numbers.at(b, tile.a, start, left_at)), numbers.lanes)
+            if tile.wide:
+                ones = numbers.widened(b, one)
+                for pair in pairs:
+                    total = sums[len(made)]
+                    for x, y in zip(ones, pair, strict=True):
+                        total = b.intrinsic("fma", x, y, total)
+                    made.append(total)
+                continue
             for x in loaded:
                 made.append(numbers.multiply_add(b, one, x, sums[len(made)]))
         return [b.add(left_at, a_step, "nsw"), b.add(right_at, b_step, "nsw"), *made]

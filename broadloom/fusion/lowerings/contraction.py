@@ -175,8 +175,9 @@ def _tiles(
         operands = tuple(Region(r.buffer, broadcast_batch(y, batch)) for r, y in zip((left, right), given, strict=True))
         attrs = (("memory", state.site("memory", node)), ("total", total.name))
         first, second = (state.buffers[r.buffer].dtype for r in operands)
-        rows = target.layout.shape[-1 if is_turned(target.layout) else -2]
-        reason = f"{how}{told(state.dots, first, second, total, rows)}"
+        m, n = target.layout.shape[-2:]
+        sides = (n, m) if is_turned(target.layout) else (m, n)
+        reason = f"{how}{told(state.dots, first, second, total, sides)}"
         state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=reason))
 
     return _stored(state, ids[0], result, lambda layout: _is_dense(layout, kind), run)
