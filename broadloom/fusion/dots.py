@@ -8,9 +8,9 @@ An instruction takes four bytes or two words of each operand for each sum. Most 
 operand with the other sign is packed with its highest bit exchanged, so with that bit's worth more or less than it has;
 what is too much of the sums is this worth times the sum of the left operand's row.
 
-The instruction for bfloat16 takes subnormal numbers for zeros, and makes zeros of subnormal sums. Neither comes up where
-the least exponents of both operands add up to enough: all sums are multiples of the least product's last bit. So the
-operands are looked through before (`codegen.matmul.range`), which pays where each element is used often.
+The instruction for bfloat16 takes subnormal numbers for zeros, and makes zeros of subnormal sums. Neither comes up
+where the least exponents of both operands add up to enough: all sums are multiples of the least product's last bit. So
+the operands are looked through before (`codegen.matmul.range`), which pays where each element is used often.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from __future__ import annotations
 from broadloom.dtypes import DType, bfloat16, int8, int16, uint8, uint16
 from broadloom.fusion.products import FEW_ROWS
 from broadloom.records import dataclass
-from broadloom.symbolic import Size
+from broadloom.symbolic import Size, product
 
 LEAST_SIDE = 32  # rows and columns from which on looking through operands takes a tenth of the time of multiplying
+LEAST_WORK = 96 * 96 * 96  # multiplications
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +136,21 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     return found[0] if found else None
 
 
-def worth_looking(rows: Size, columns: Size) -> bool:
-    """Whether the elements of a product's operands may be used often enough to be looked through before."""
-    return all(not isinstance(size, int) or size >= LEAST_SIDE for size in (rows, columns))
+def worth_looking(rows: Size, columns: Size, depth: Size) -> bool:
+    """Whether the elements of a product's operands may be used often enough to be looked through before, and there may
+    be enough of them to be worth code for both answers."""
+    often = all(not isinstance(size, int) or size >= LEAST_SIDE for size in (rows, columns))
+    work = product((rows, columns, depth))
+    return often and not (isinstance(work, int) and work < LEAST_WORK)
 
 
-def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, sides: tuple[Size, Size]) -> str:
+def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, sides: tuple[Size, Size, Size]) -> str:
     """What a report says of how products of short numbers are added up; nothing of others, nor of few rows. `sides`
     are rows and columns.
 
-    >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, (100, 9))
+    >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, (100, 9, 50))
     ', in groups of 4 by vpdpbusd'
-    >>> told((), int8, uint8, int32, (100, 9))
+    >>> told((), int8, uint8, int32, (100, 9, 50))
     ', one by one: the machine has no instruction for groups of int8 and uint8'
     """
     if total.bits != 32 or max(left.bits, right.bits) > 16:

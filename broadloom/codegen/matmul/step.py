@@ -48,6 +48,7 @@ from broadloom.symbolic import Size, product
 _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
+WIDENED = 4  # registers that a tile takes more which widens its groups
 PACKING_COST = 0.4  # cost units of an element that is packed
 
 
@@ -110,7 +111,8 @@ class Template:
         self.steps: Size = (problem.k + (self.group - 1)) // self.group  # of the summation, a summand each
         self.machine = machine_of(module, self.numbers.lanes, caches)
         if grouping is not None:
-            self.machine = replace(self.machine, edge=DEAR_EDGE)
+            registers = self.machine.registers - (WIDENED if self.checked else 0)
+            self.machine = replace(self.machine, edge=DEAR_EDGE, registers=registers)
         self.shape = tile_shape(self.machine, problem.m, problem.n, self.steps)
         self.width = self.shape.vectors * self.numbers.lanes
         self.itemsize = problem.total.itemsize

@@ -23,9 +23,8 @@ from broadloom.symbolic import Symbol
 if TYPE_CHECKING:
     from broadloom.codegen.matmul.step import Template
 
-PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, DOTS, LOW_A, HIGH_A, LOW_B, HIGH_B, SLOTS = range(
-    12
-)  # slots of the argument block, behind the words
+# slots of the argument block, behind the words
+PACKED, BATCH, STRIP, NEXT, SCRATCH, PARTS, DOTS, LOW_A, HIGH_A, LOW_B, HIGH_B, SLOTS = range(12)
 
 
 class Task:

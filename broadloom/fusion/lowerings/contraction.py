@@ -176,7 +176,8 @@ def _tiles(
         attrs = (("memory", state.site("memory", node)), ("total", total.name))
         first, second = (state.buffers[r.buffer].dtype for r in operands)
         m, n = target.layout.shape[-2:]
-        sides = (n, m) if is_turned(target.layout) else (m, n)
+        k = operands[0].layout.shape[-1]
+        sides = (n, m, k) if is_turned(target.layout) else (m, n, k)
         reason = f"{how}{told(state.dots, first, second, total, sides)}"
         state.operations.append(Extern(state.fresh("x"), "matmul", operands, (target,), attrs, reason=reason))
 
