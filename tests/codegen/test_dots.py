@@ -12,7 +12,7 @@ from llvmlite import binding
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.outline import vector_bits
-from broadloom.dtypes import int8, int16, int32, uint8, uint16
+from broadloom.dtypes import bfloat16, float32, int8, int16, int32, uint8, uint16
 from broadloom.fusion.dots import dots_of, grouping
 from broadloom.runtime.target import Target, assembly, host
 
@@ -101,6 +101,29 @@ def test_sums_wrap_around_on_every_machine(features, dynamic, rng, monkeypatch):
             np.testing.assert_array_equal(Native(p)(x, y)[0], whole(x, y))
     x, y = draw(rng, (70, 330), np.int16), draw(rng, (330, 50), np.uint16)
     np.testing.assert_array_equal(Native(program(whole, x, y, dynamic=dynamic))(x, y)[0], whole(x, y))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_pairs_of_bfloat16(dynamic):
+    """Where the machine has the instruction, there is code with and without it; nowhere else, nor for few elements."""
+    dots = dots_of(features_of(host().features), host().vector_bits)
+    wanted = grouping(dots, bfloat16, bfloat16, float32) is not None
+    x = np.ones((128, 128), bfloat16.numpy)
+    text = module_text(program(lambda x, y: x @ y, x, x + x, dynamic=dynamic), host())
+    wide = any(t.rpartition(".")[2].endswith("w") for t in re.findall(r"@(bl_tile\.[^(]+)\(", text))
+    assert ("vdpbf16ps" in assembly(text)) == wanted == wide
+    x = np.ones((64, 64), bfloat16.numpy)
+    code = assembly(module_text(program(lambda x, y: x @ y, x, x + x, dynamic=dynamic), host()))
+    assert ("vdpbf16ps" in code) == (wanted and dynamic)
+
+
+@pytest.mark.parametrize("features", sorted(FEATURES))
+def test_bfloat16_on_every_machine(features, rng, monkeypatch):
+    target = replace(host(), features=FEATURES[features])
+    monkeypatch.setattr(programs, "host", lambda: target)
+    x, y = (rng.integers(-8, 9, s).astype(bfloat16.numpy) for s in ((100, 111), (111, 120)))
+    p = program(lambda x, y: x.astype(np.float32) @ y.astype(np.float32), x, y)
+    np.testing.assert_array_equal(Native(p)(x, y)[0], x.astype(np.float32) @ y.astype(np.float32))
 
 
 def test_the_text_of_a_product_of_bytes_is_short():

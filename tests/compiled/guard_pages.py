@@ -132,6 +132,7 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
     "with its transpose": (lambda x: (x @ x.T) + (x @ x.T).T, "m"),
     "product": (lambda x: x.T @ x, "m"),
     "product of short integers": (lambda x: np.matmul(x.T, x, dtype=np.int32), "m"),
+    "product of bfloat16": (lambda x: (x.T @ x).astype(np.float32), "m"),
     "product by columns of short integers": (lambda x: np.matmul(x, x.T, dtype=np.int32), "m"),
     "sums": (lambda x: (x.sum(axis=0), x.sum(axis=1), (x * x).sum()), "m"),
     "scans": (lambda x: (np.cumsum(x, axis=0), np.cumsum(x, axis=1)), "m"),
@@ -166,7 +167,8 @@ def main(seed: int) -> None:
     for name in rng.permutation(list(FUNCTIONS))[:9]:
         function, kinds = FUNCTIONS[name]
         dtypes = ["f8"] if name in ("solve", "small matrices") else ["f8", "f4", "i4"]
-        dtype = str(rng.choice(["i1", "u1", "i2"] if "short integers" in name else dtypes))
+        dtypes = ["i1", "u1", "i2"] if "short integers" in name else ["bfloat16"] if "bfloat16" in name else dtypes
+        dtype = str(rng.choice(dtypes))
         dynamic, threads = (None, True)[rng.integers(2)], int(rng.integers(1, 3)) if name not in TAKING else 1
         compiled: Any = bl.compile(function, dynamic=dynamic, options={"num_threads": threads})
         for _ in range(4):
