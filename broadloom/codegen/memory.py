@@ -40,7 +40,7 @@ def masked_load(b: FunctionBuilder, type_: str, address: Val, align: int, mask: 
 
 def masked_store(b: FunctionBuilder, value: Val, address: Val, align: int, mask: Val) -> None:
     """Stores the elements where the mask is true."""
-    if element_of(value.type) in ("i8", "i16") and lanes_of(value.type) > 1:
+    if element_of(value.type) in ("i8", "i16", "i32") and lanes_of(value.type) > 1:
         mask = b.and_(mask, _all_lanes(b, lanes_of(value.type)))
     name = f"llvm.masked.store.{mangle(value.type)}.p0"
     b.module.declare(name, "void", (value.type, "ptr", mask.type))
