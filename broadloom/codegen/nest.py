@@ -28,9 +28,10 @@ from broadloom.codegen.body import Lanes
 from broadloom.codegen.llvm import Phi, Val, i64
 from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
-from broadloom.codegen.rows import Row
+from broadloom.codegen.rows import LONG, Row
 from broadloom.codegen.stage_loops import Run
 from broadloom.codegen.tiles import TileLoops
+from broadloom.fusion.cost import body_cost
 from broadloom.fusion.ir import Ring, Table
 from broadloom.symbolic import Symbol, smin
 
@@ -131,9 +132,15 @@ class NestBuilder(TileLoops):
 
         def block(first: Val) -> None:
             lanes = b.intrinsic("smin", b.sub(end, first, "nsw"), i64(self.lanes))
-            self.indexer.open(b.fenced())
-            self._side_by_side(first, lanes)
-            self.indexer.close()
+            run = partial(self._guarded, partial(self._side_by_side, first, lanes))
+            few = self._few_columns()
+            if self._fills_a_step():
+                whole = b.icmp("eq", lanes, self.indexer.value(self.loops[-1].extent))
+                b.if_then(whole, partial(self._all_there, run), run)
+            elif few:
+                b.if_then(b.icmp("sle", lanes, i64(few)), partial(self._in_one_step, few, run), run)
+            else:
+                run()
 
         b.for_loop(start, end, block, step=self.lanes, name="block")
 
@@ -253,6 +260,37 @@ class NestBuilder(TileLoops):
         for stage in self.kernel.stages:
             self._stage(stage, each)
 
+    def _fills_a_step(self) -> bool:
+        """Whether all columns are one step of a stage of short code, which is then there once more without masks: these
+        take three times as long where what they load does not begin with a line."""
+        if self.brief or self._is_long():
+            return False
+        found = (self._beside(s) for s in self.kernel.stages if s.loops)
+        return any(row is not None and row.masked and row.count == self.loops[-1].extent for row in found)
+
+    def _all_there(self, run: Callable[[], None]) -> None:
+        self.all_lanes = True
+        run()
+        self.all_lanes = False
+
+    def _few_columns(self) -> int:
+        """Columns of one register, where only the call knows how many there are; for so few there is code once more,
+        whose sums stay in registers over the rows. 0 where there is not."""
+        rows = [self._beside(s) for s in self.kernel.stages]
+        if isinstance(self.loops[-1].extent, int) or self.brief or self._is_long():
+            return 0
+        found = [row.rest if row is not None and row.masked else 0 for row in rows]
+        return min(found) if self.kernel.accumulators else 0
+
+    def _is_long(self) -> bool:
+        return sum(body_cost(s.body) for s in self.kernel.stages) > LONG
+
+    def _in_one_step(self, count: int, run: Callable[[], None]) -> None:
+        many, self.accumulators = self.accumulators, self._accumulators(count)
+        self.one_step = count
+        run()
+        self.one_step, self.accumulators = 0, many
+
     def _lane(self, run: Run, first: Val, lane: Val) -> None:
         """What is run for a lane, or a vector of lanes, of those from the point `first` on."""
         point = self.b.add(first, lane, "nuw nsw")
@@ -280,8 +318,12 @@ class NestBuilder(TileLoops):
         def rest(lane: Val) -> None:
             step(lane, row.rest, some_lanes(b, b.sub(lanes, lane, "nsw"), row.rest))
 
+        if self.one_step:
+            step(i64(0), self.one_step, self._first_lanes(self.one_step))
+            return
         if row.masked and self._takes_one_step(row.count):
-            step(i64(0), row.count, self._first_lanes(row.count))
+            whole = self.all_lanes and row.count == self.loops[-1].extent
+            step(i64(0), row.count, None if whole else self._first_lanes(row.count))
             return
         if row.masked and self.brief:
             b.for_loop(i64(0), lanes, rest, step=row.rest, name="lane", flags="nuw nsw")

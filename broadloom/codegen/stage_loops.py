@@ -95,6 +95,8 @@ class StageLoops:
         self.lane_count = i64(1)
         self.before_stages = b.current
         self.lane_masks: dict[int, Val] = {}
+        self.one_step = 0  # columns of which all that are there are one step, if it is not 0
+        self.all_lanes = False  # whether all lanes of the last outer loop are there
         self.beside: Row | None = None  # how the lanes at hand run in vectors
         self.loops, _ = ranged_loops(kernel)
         self.chunk = POINT_CHUNK if self.panel is None and not self.columns else COLUMN_CHUNK
@@ -142,8 +144,8 @@ class StageLoops:
     def _all_lanes(self, run: Run) -> None:
         """Runs what works on accumulators alone, for all lanes and those that make the last vector whole."""
         count = accumulators_of(self.loops[-1], self.kernel.accumulators, self.b.module.features)
-        self.accumulators.span = count
-        if self._takes_one_step(count):
+        self.accumulators.span = self.one_step or count
+        if self.one_step or self._takes_one_step(count):
             run(i64(0))
         else:
             self.b.for_loop(i64(0), self.lane_count, run, step=count, name="lane", flags="nuw nsw")

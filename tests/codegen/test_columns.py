@@ -161,3 +161,63 @@ def test_sums_of_few_columns_stay_in_registers(function, columns, rng):
     if {"avx512vl", "avx512bw"} <= features_of(HERE):
         body = assembly(native.text).split("kernel.0.body:")[1].split("retq")[0]
         assert is_ready(native.text) and not re.search(r"zmm\d+, \d*\(%rsp", body)
+
+
+def sums(x):
+    return np.sum(x, axis=0), np.max(x, axis=0), np.sum(x * x, axis=0), np.mean(x, axis=0)
+
+
+@pytest.mark.parametrize("columns", [4, 7, 8, 20, 64, 65])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8"])
+def test_rows_of_few_columns_side_by_side(columns, dtype, machine, rng):
+    """Any number of rows, in ranges that begin anywhere within those that are folded at once."""
+    for rows in (32768, 33333):
+        x = rng.integers(0, 9, (rows, columns)).astype(dtype)
+        x = x / np.float16(4096) if dtype == "float16" else x
+        native = Native(program(sums, x), split=(0.013, 0.37, 0.371, 0.5), always_split=True)
+        wide = x.astype(np.float64) if dtype == "float16" else x
+        want = [f(wide, axis=0) for f in (np.sum, np.max)] + [np.sum(wide * wide, axis=0)]
+        for got, expected in zip(native(x), want, strict=False):
+            if dtype == "float16":
+                np.testing.assert_allclose(got, expected, rtol=1e-3)
+            else:  # whole numbers, so every order of additions gives the same
+                np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("shape", [(100_003, 8), (50_000, 5), (70_001, 64), (40_000, 130)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_few_columns_add_up_alike_on_any_threads(shape, dynamic, rng):
+    x = rng.normal(size=shape).astype(np.float32)
+    compiled = {n: bl.compile(sums, dynamic=dynamic, options={"num_threads": n}) for n in (1, 2, 3, 4)}
+    results = {n: b"".join(r.tobytes() for r in c(x)) for n, c in compiled.items()}
+    assert len(set(results.values())) == 1
+    for got, want in zip(compiled[1](x), sums(x.astype(np.float64)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
+def test_columns_of_one_step_have_no_masks_where_all_are_there(rng):
+    def masked(columns):
+        return Native(program(lambda x: np.max(x, axis=0), np.ones((40_000, columns), np.float32))).text
+
+    for columns, whole in ((8, True), (64, True), (20, False)):
+        loads = re.findall(r"= load <64 x float>, ptr %\w+, align 4", masked(columns))
+        assert bool(loads) == (whole and "avx512f" in HERE)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
+def test_few_columns_of_a_number_that_the_call_knows(dtype, machine, rng):
+    native = Native(program(sums, np.ones((50, 40), dtype), dynamic=True))
+    for rows, columns in ((1, 1), (7, 3), (300, 4), (1000, 8), (513, 15), (99, 16), (99, 17), (300, 33), (20, 300)):
+        x = rng.integers(0, 9, (rows, columns)).astype(dtype)
+        got = native(x)
+        total = np.sum(x, axis=0, dtype=np.float64 if dtype == "float16" else None)
+        np.testing.assert_array_equal(got[0], total.astype(got[0].dtype))
+        np.testing.assert_array_equal(got[1], np.max(x, axis=0))
+        if dtype != "float16":
+            np.testing.assert_array_equal(got[2], np.sum(x * x, axis=0))
+
+
+def test_sums_of_few_columns_stay_in_registers_over_the_rows():
+    """Also where only the call knows how many there are: no loop over rows stores its sums."""
+    one = Native(program(lambda x: np.sum(x, axis=0), np.ones((50, 40), np.float32), dynamic=True)).text
+    assert ("icmp sle" in one) == ("avx512bw" in HERE)

@@ -368,11 +368,21 @@ def test_renaming_of_buffers_is_linear(monkeypatch):
     assert counts[2] - counts[1] <= 2 * (counts[1] - counts[0])
 
 
-@pytest.mark.parametrize("columns", [2, 8, 20, 63])
-def test_few_columns_are_folded_in_chunks_of_rows_side_by_side(columns):
+@pytest.mark.parametrize(("columns", "rows"), [(2, 1), (3, 1), (4, 8), (8, 4), (11, 2), (20, 1), (63, 1), (200, 1)])
+def test_few_columns_are_folded_in_chunks_of_rows_side_by_side(columns, rows):
+    """Rows that fill no vectors several at once, as if they were one."""
     x = np.random.default_rng(5).random((70_000, columns))
     compiled = bl.compile(lambda x: (x.sum(0), x.T.sum(1), x.max(0)), fullgraph=True)
     for got, want in zip(compiled(x), (x.sum(0), x.sum(0), x.max(0)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-13)
     first = compiled.report().kernels[0]
-    assert first.loops.startswith(f"(9, {columns})")
+    assert first.loops.startswith(f"(9, {columns * rows})")
+
+
+def test_rows_that_do_not_lie_side_by_side_are_folded_one_by_one():
+    x = np.random.default_rng(5).random((70_000, 16))
+    weights = x[0, :8].copy()
+    for function in (lambda x, w: x[:, :8].sum(0), lambda x, w: (x[:, 8:] * w).sum(0), lambda x, w: x[::-1, :8].sum(0)):
+        compiled = bl.compile(function, fullgraph=True)
+        np.testing.assert_allclose(compiled(x, weights), function(x, weights), rtol=1e-13)
+        assert compiled.report().kernels[0].loops.startswith("(9, 8)")

@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
-from broadloom.fusion.ir import Accumulator, Buffer, Loop, ReductionKind
+from broadloom.fusion.handlers import accesses
+from broadloom.fusion.ir import Accumulator, Buffer, Layout, Loop, ReductionKind
 from broadloom.fusion.loops import by_step
 from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.fusion.vectors import stride
 from broadloom.graph.ir import Node, ValueId
 from broadloom.ops.record import Op
-from broadloom.symbolic import Size, Symbol, floordiv, mod, product, smax, smin
+from broadloom.symbolic import Size, Symbol, floordiv, mod, product, smax, smin, total
 
 CHUNK = 8192  # elements folded by one point of a split reduction: they lie in the nearest cache for a second look
 LONG = 4 * CHUNK  # elements from which on a reduction to few results is split
 FEW_RESULTS = 16  # outer points that keep the threads busy without a split
-FEW_COLUMNS = 64  # the same, where neighbouring points are folded side by side
+FEW_COLUMNS = 256  # the same, where neighbouring points are folded side by side
+FEWEST_COLUMNS = 4  # that are folded side by side
+ABREAST = 256  # bytes of rows of few columns that are folded side by side, as if they were one
 
 
 FOLDS: dict[str, ReductionKind] = {
@@ -70,7 +74,8 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
     rank, kept_axes = len(x.shape), kept
     in_columns = _is_long(x.shape, kept, reduced, FEW_COLUMNS) and _in_columns(state, x, kept)
     if in_columns or _is_long(x.shape, kept, reduced):
-        x, kept, reduced = _chunked(state, node, x, fold, kind, reduced, in_columns=in_columns)
+        rows = _abreast(state, x, fold, kept, reduced) if in_columns else 1
+        x, kept, reduced = _chunked(state, node, x, fold, kind, reduced, in_columns=in_columns, rows=rows)
     buffer = state.destination(ids[0], result.dtype, result.shape)
     outer, outer_index = _loops(x.shape, kept, "i")
     inner, inner_index = _loops(x.shape, reduced, "r")
@@ -136,19 +141,21 @@ def _chunked(
     reduced: Sequence[int],
     *,
     in_columns: bool,
+    rows: int = 1,
 ) -> tuple[TensorBox, list[int], list[int]]:
     """Fold each chunk of the reduced axes on its own; the partial results, kept and reduced axes of what is left to
     do: the partial results have the chunks as their last axis, and the kept axes before. A chunk is some entries of one
     axis and all of those that are faster in memory. With `in_columns`, results of one chunk are neighbours in memory
-    as what they are made of, and are folded side by side."""
+    as what they are made of, and are folded side by side: of so many `rows` at once, which are a chunk each. What rows
+    are left in the end are partial results as they are."""
     kept = [a for a in range(len(x.shape)) if a not in reduced]
     slower, axis, faster = _cut(x.shape, _memory_order(state, x, reduced))
     rest = product(x.shape[a] for a in faster)
-    length = smax(1, floordiv(CHUNK, smax(1, rest)))
-    size = x.shape[axis]
+    length = smax(1, floordiv(CHUNK, smax(1, rest) * rows))
+    size, extra = floordiv(x.shape[axis], rows), mod(x.shape[axis], rows)
     pieces = floordiv(size + (length - 1), length)
     chunks = product((*(x.shape[a] for a in slower), pieces))
-    shape = (*(x.shape[a] for a in kept), chunks)
+    shape = (*(x.shape[a] for a in kept), chunks * rows + extra)
     places = tuple(range(len(shape)))
     partial = state.buffer(fold, contiguous(shape, (places[-1], *places[:-1]) if in_columns else places))
     outer, outer_index = _loops(x.shape, kept, "i")
@@ -159,7 +166,8 @@ def _chunked(
     for a in reversed(slower):
         index[a], left = (left, 0) if a == slower[0] else (mod(left, x.shape[a]), floordiv(left, x.shape[a]))
     within = Symbol(f"r{len(faster)}", 0, length - 1)
-    index[axis] = first + within
+    row_loops, (row,) = loop_nest([rows], "g")
+    index[axis] = (first + within) * rows + row
     loops = (Loop(within, smin(length, size - first)), *inner)
     accumulator = Accumulator(state.fresh("acc"), kind, fold, fold)
 
@@ -168,13 +176,41 @@ def _chunked(
         ops.reduce(accumulator.name, _cast(ops, value, x.dtype, fold))
 
     def store(ops: Inlining) -> None:
-        place = (*(outer_index[a] for a in kept), chunk)
+        place = (*(outer_index[a] for a in kept), chunk * rows + row)
         ops.store(partial.name, flat_index(partial.layout, place), ops.accumulated(accumulator.name, fold))
 
     assert isinstance(node.op, Op)
-    state.reduction(accumulator, (*outer, chunk_loop), loops, body, store, node.op.name)
+    state.reduction(accumulator, (*outer, chunk_loop, *row_loops), loops, body, store, node.op.name)
+    if extra != 0:
+        *strides, step = partial.layout.strides
+        left_over = Layout((*shape[:-1], extra), (*strides, step), chunks * rows * step)
+
+        def load(ops: Inlining, at: Index) -> int:
+            places = dict(zip(kept, at, strict=False)) | {axis: size * rows + at[-1]}
+            return _cast(ops, x.load(ops, tuple(places[a] for a in range(len(x.shape)))), x.dtype, fold)
+
+        state.fill(partial, left_over, load, (node.op.name,))
     box = TensorBox.whole(StorageBox(fold, shape, None, partial))
     return box, list(range(len(kept))), [len(kept)]
+
+
+def _abreast(state: Lowering, x: TensorBox, fold: DType, kept: Sequence[int], reduced: Sequence[int]) -> int:
+    """How many rows are folded side by side, as if they were one: where they have so few columns that one alone would
+    fill no vectors, and lie side by side in all that is loaded."""
+    columns = product(x.shape[a] for a in kept)
+    if len(reduced) != 1 or not isinstance(columns, int) or columns < FEWEST_COLUMNS:
+        return 1
+    rows = ABREAST // (columns * max(x.dtype.itemsize, fold.itemsize))
+    loops, index = loop_nest(x.shape, "i")
+    found = [a.index for a in accesses(state.record(lambda ops: x.load(ops, index) and None).body())]
+    extents = {loop.variable: loop.extent for loop in loops}
+
+    def lies_even(place: Size) -> bool:
+        steps = {v: stride(place, v) for v in extents}
+        between = (steps[v] * (extents[v] - 1) for a in kept if (v := index[a]) != 0)
+        return steps[index[reduced[0]]] == columns and total(between) == columns - 1
+
+    return rows if rows > 1 and all(map(lies_even, found)) else 1
 
 
 def _memory_order(state: Lowering, x: TensorBox, axes: Sequence[int]) -> list[int]:
