@@ -363,6 +363,7 @@ class StageLoops:
 
         def step(value: Val, left: Val | None = None) -> None:
             mask = None if left is None else some_lanes(b, left, row.count)
+            value = b.hidden(value)
             self.indexer.open(b.fenced())
             self.indexer.bind(row.variable, value)
             self.vector = Lanes(row.variable, row.count, mask, past if mask is None else (), unit, when, left)

@@ -11,6 +11,7 @@ from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.types import literal
 from broadloom.dtypes import ALL, float32
 from broadloom.errors import VerifyError
+from broadloom.runtime.target import assembly, host
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -133,3 +134,18 @@ def test_helpers_data_and_metadata_are_added_once():
     assert m.metadata("i32 1") == m.metadata("i32 1") != m.metadata("self", distinct=True)
     assert "internal" in str(m) and str(m) == str(m)
     parsed(m)
+
+
+@pytest.mark.parametrize(
+    ("plain", "attributes"), [(False, "nounwind"), (True, "nounwind"), (False, "noinline optnone")]
+)
+def test_loops_hide_their_counters_from_all_but_the_vectoriser(plain, attributes):
+    module = ModuleBuilder("m", triple=host().triple)
+    f = module.function("f", "void", [Param("ptr", "x"), Param("i64", "n")], attributes=attributes)
+    f.hides, f.plain = True, plain
+    f.for_loop(i64(0), f.params[1], lambda i: f.store(i, f.gep("i64", f.params[0], i)))
+    f.ret()
+    text = str(module)
+    assert text.count("call ptr @llvm.strip.invariant.group.p0(") == (not plain and "optnone" not in attributes)
+    code = assembly(text)
+    assert "invariant" not in code and "call" not in code

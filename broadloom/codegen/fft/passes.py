@@ -87,6 +87,7 @@ def pass_function(numbers: Numbers, p: Pass) -> Function:
     name = f"bl.fft{p.radix}.{numbers.suffix}.{lanes}{marks}"
 
     def build(b: FunctionBuilder) -> None:
+        b.hides = True
         source, target, table = b.params[:2], b.params[2:4], b.params[4]
         m, s = b.params[5:]
         r, a = p.radix, numbers.arithmetic(b)
@@ -149,6 +150,7 @@ def first_function(numbers: Numbers, p: Pass) -> Function:
     name = f"bl.fft{p.radix}.{numbers.suffix}.{numbers.lanes}{'' if whole else 'r'}f{'s' if split else ''}"
 
     def build(b: FunctionBuilder) -> None:
+        b.hides = True
         m = b.params[5]
 
         def block(number: Val) -> None:

@@ -181,6 +181,7 @@ class Kernel:
         self.work, self.rows = work, rows
         params = [Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end")]
         self.b = b = module.function(name, "i32", params, linkage="internal", attributes="nounwind")
+        b.hides = True
         element = memory_type(work.dtype)
         self.numbers = Numbers(module, element, work.dtype.numpy, work.lanes)
         _, args, begin, end = b.params

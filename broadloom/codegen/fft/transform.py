@@ -73,6 +73,7 @@ class Transform:
         width, numbers = self.width, self.numbers
 
         def build(b: FunctionBuilder) -> None:
+            b.hides = True
             planes, factors, end = b.params[:2], b.params[4], b.params[5]
 
             def one(k: Val, lanes: int) -> None:
@@ -98,6 +99,7 @@ class Transform:
         width, numbers = self.width, self.numbers
 
         def build(b: FunctionBuilder) -> None:
+            b.hides = True
             source, target, table, half = b.params[:2], b.params[2:4], b.params[4], b.params[5]
             real, imaginary = numbers.load_pair(b, source, i64(0), width)
             zero = const_float(real.type, 0.0)
@@ -128,6 +130,7 @@ class Transform:
         width, numbers = self.width, self.numbers
 
         def build(b: FunctionBuilder) -> None:
+            b.hides = True
             source, target, table, half = b.params[:2], b.params[2:4], b.params[4], b.params[5]
             low = numbers.load(b, source[0], i64(0), width)
             high = numbers.load(b, source[0], b.mul(half, i64(width)), width)
@@ -155,6 +158,7 @@ class Transform:
         width, numbers = self.width, self.numbers
 
         def build(b: FunctionBuilder) -> None:
+            b.hides = True
             planes, size = b.params[:2], b.params[5]
             numbers.store(b, const_float(_typed(numbers, width), 0.0), planes[1], i64(0))
 
