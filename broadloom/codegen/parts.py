@@ -47,7 +47,7 @@ def parts_of(text: str) -> Parts | None:
     if f' "{PLAIN}" ' not in text:
         return None
     start = text.index("\ndefine ") + 1
-    end = text.index("\n!", start) + 1
+    end = text.find("\n!", start) + 1 or len(text)
     functions = dict(zip(_DEFINED.findall(text, start, end), _FUNCTION.findall(text, start, end), strict=True))
     head = text[:start].splitlines(keepends=True)
     data = {line[1 : line.index(" ")]: line for line in head if line.startswith("@")}
