@@ -31,6 +31,7 @@ from broadloom.fusion.ir import (
     Store,
 )
 from broadloom.fusion.merge import LONG_SEARCH
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Symbol, free_symbols, smax, smin
@@ -42,7 +43,6 @@ COLUMN_CHUNK = 256
 COLUMN_STEP = 64  # columns that a thread's share is a multiple of
 SHORT = 0.6  # cost units of a body that keeps what stays the same
 DOWN, ALONG = 64, 64  # points of a tile: along the other loop, and along the last one
-SHORT_SIDE = 32  # points of a loop that is not tiled
 LEFT_TILE = 16  # points along a side that are no tile of their own but part of the one before
 FETCHED = 2 << 10  # bytes from one point to the next, from where on the next one's are fetched
 STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
@@ -74,27 +74,6 @@ def runs_in_columns(kernel: Kernel) -> bool:
                 if {last.variable, inner} <= free_symbols(access.index):  # others are no long walk in either
                     score += (stride(access.index, last.variable) == 1) - (stride(access.index, inner) == 1)
     return score > 0
-
-
-def tiled_loop(kernel: Kernel) -> int | None:
-    """The number of the outer loop that is tiled together with the last one, or None: there is a loop along which
-    some accesses take unit steps while they take long ones along the last, and others the other way round."""
-    plain = not kernel.accumulators and not kernel.serial and not any(s.loops for s in kernel.stages)
-    if not plain or len(kernel.outer) < 2 or not _is_long(kernel.outer[-1]):
-        return None
-    last = kernel.outer[-1].variable
-    found = [a.index for s in kernel.stages for a in accesses(s.body)]
-    if not any(stride(e, last) == 1 for e in found):
-        return None
-    across = [e for e in found if stride(e, last) not in (0, 1)]
-    for k in range(len(kernel.outer) - 2, -1, -1):
-        if _is_long(kernel.outer[k]) and any(stride(e, kernel.outer[k].variable) == 1 for e in across):
-            return k
-    return None
-
-
-def _is_long(loop: Loop) -> bool:
-    return not isinstance(loop.extent, int) or loop.extent > SHORT_SIDE
 
 
 def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:

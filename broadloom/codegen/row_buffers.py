@@ -15,10 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from broadloom.codegen.panels import panel_of
-from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.codegen.plans import runs_in_columns
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Redirecting, accesses, facts_of, replay
 from broadloom.fusion.ir import Buffer, Kernel, Layout, Load, Loop, Stage, Store
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols, product, substitute

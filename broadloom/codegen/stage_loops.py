@@ -35,7 +35,6 @@ from broadloom.codegen.plans import (
     runs_in_columns,
     searches,
     stops,
-    tiled_loop,
 )
 from broadloom.codegen.rows import Row, accumulators_of, beside_of, lies_even, row_of
 from broadloom.codegen.streams import Stream, points_together
@@ -45,6 +44,7 @@ from broadloom.dtypes import DType, float32
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
 from broadloom.fusion.memory_plan import elements
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.symbolic import Size, Symbol
 
 Run = Callable[[Val | None], None]

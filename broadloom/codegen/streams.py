@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 
 from broadloom.codegen.memory import LINE
 from broadloom.codegen.panels import panel_of
-from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.codegen.plans import runs_in_columns
 from broadloom.codegen.rows import points_of, row_of
 from broadloom.codegen.turned import turned_of
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import Access, accesses, effects_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Loop, Stage
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import is_plain, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, free_symbols, product, range_of, total

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE, tiled_loop
+from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Redirecting, accesses, bodies_of, instructions_of, replay
 from broadloom.fusion.ir import Buffer, Indirect, Kernel, Layout, Load, Stage, Store
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import NEAR, stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from broadloom.fusion.handlers import effects_of
 from broadloom.fusion.ir import Kernel, Loop
+from broadloom.fusion.loops import in_memory_order
 from broadloom.fusion.merge import SMALL, NoFuse, is_pointwise, is_small
+from broadloom.fusion.tiling import walks_far_across
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, product
 
@@ -32,6 +34,8 @@ def worthwhile(a: Kernel, b: Kernel) -> Fuse | NoFuse:
 
 def _saves(a: Kernel, b: Kernel) -> Fuse | NoFuse:
     stored, loaded = effects_of(a).stored, effects_of(b).read
+    if stored & loaded and any(s.loops for s in b.stages) and walks_far_across(in_memory_order(a)):
+        return NoFuse("its operands disagree on the fast axis: it is made tile by tile")
     if stored & loaded:
         reason = f"{', '.join(sorted(stored & loaded))} stays in registers or cache"
     elif common := effects_of(a).read & loaded:

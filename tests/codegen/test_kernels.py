@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from broadloom.codegen.abi import FAILED, OUT_OF_MEMORY
-from broadloom.codegen.plans import hoisted_checks, runs_in_columns, tiled_loop
+from broadloom.codegen.plans import hoisted_checks, runs_in_columns
 from broadloom.codegen.unroll import unroll
 from broadloom.dtypes import (
     ALL,
@@ -44,6 +44,7 @@ from broadloom.fusion.ir import (
     Site,
     Stage,
 )
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.verify import verify
 from broadloom.graph.ir import Constant
 from broadloom.runtime.target import assembly

@@ -10,7 +10,7 @@ import pytest
 
 from broadloom.codegen import driver
 from broadloom.codegen.panels import panel_of
-from broadloom.codegen.plans import runs_in_columns, tiled_loop
+from broadloom.codegen.plans import runs_in_columns
 from broadloom.codegen.unroll import unroll
 from broadloom.compiler.api import make_graph
 from broadloom.dtypes import bool_, float32, float64, int64, uint8
@@ -23,6 +23,7 @@ from broadloom.fusion.parse import parse
 from broadloom.fusion.schedule import schedule
 from broadloom.fusion.tables import tabulate, without_tables
 from broadloom.fusion.text import print_program
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.verify import verify
 from broadloom.graph.order import value_orders
 from broadloom.passes.table import default_pipeline

@@ -12,10 +12,11 @@ import broadloom as bl
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.llvm import Param, i64, vector
 from broadloom.codegen.module import ModuleBuilder
-from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE, ranged_loops, tiled_loop
+from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE, ranged_loops
 from broadloom.codegen.streams import Keep, Stream, choose
 from broadloom.codegen.turned import turned_of
 from broadloom.codegen.turning import side_of, turn
+from broadloom.fusion.tiling import tiled_loop
 from broadloom.platform import Caches
 from broadloom.runtime.link import link
 from broadloom.runtime.target import emit_object, host
@@ -202,3 +203,36 @@ def test_what_is_stored_past_the_caches_is_the_same(rng, monkeypatch):
     native = Native(made)
     assert "nontemporal" in native.text
     np.testing.assert_array_equal(native(y, x)[0], x + y.T)
+
+
+REDUCED = {
+    "all": (lambda x, y: (x * y.T).sum(), 3),
+    "rows": (lambda x, y: (x - y.T).sum(1), 2),
+    "columns": (lambda x, y: (x * y.T).max(0), 2),
+    "search": (lambda x, y: (x * y.T).argmax(1), 2),
+    "shifted": (lambda x, y: (x + y.T) - (x + y.T).max(1, keepdims=True), 2),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_what_a_reduction_reads_is_made_in_tiles(name, rng):
+    function, count = REDUCED[name]
+    for dynamic in (False, True):
+        for shape in ((400, 403), (513, 300)):
+            x, y = rng.integers(-9, 9, shape).astype(np.float32), rng.integers(-9, 9, shape[::-1]).astype(np.float32)
+            results = []
+            for threads in (1, 2, 3, 4):
+                compiled = bl.compile(function, fullgraph=True, dynamic=dynamic, options={"num_threads": threads})
+                results.append(compiled(x, y))
+                np.testing.assert_array_equal(results[-1], function(x, y))
+            assert len({np.asarray(r).tobytes() for r in results}) == 1
+            report = compiled.report()
+            assert len(report.kernels) == count
+            assert any("made tile by tile" in str(f) for f in report.fusions)
+
+
+def test_a_small_reduction_walks_across_by_itself(rng):
+    x = rng.standard_normal((100, 100)).astype(np.float32)
+    compiled = bl.compile(REDUCED["rows"][0], fullgraph=True)
+    np.testing.assert_allclose(compiled(x, x), (x - x.T).sum(1), rtol=1e-3, atol=1e-4)
+    assert len(compiled.report().kernels) == 1

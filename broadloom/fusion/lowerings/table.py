@@ -20,6 +20,7 @@ from broadloom.fusion.lowerings import (
     sorting,
     views,
 )
+from broadloom.fusion.lowerings.in_order import in_order
 from broadloom.fusion.lowerings.pointwise import lower_pointwise, lower_power
 from broadloom.ops.record import Trait
 from broadloom.ops.table import OPS
@@ -27,10 +28,10 @@ from broadloom.ops.table import OPS
 LOWERINGS: dict[str, Callable[..., Any]] = {
     **{name: lower_pointwise for name, op in OPS.items() if op.has(Trait.POINTWISE)},
     "pow": lower_power,
-    **dict.fromkeys(reductions.FOLDS, reductions.lower_reduction),
+    **dict.fromkeys(reductions.FOLDS, in_order(reductions.lower_reduction)),
     **dict.fromkeys(scans.FOLDS, scans.lower_scan),
-    "argmax": reductions.lower_arg_reduction("argmax"),
-    "argmin": reductions.lower_arg_reduction("argmin"),
+    "argmax": in_order(reductions.lower_arg_reduction("argmax")),
+    "argmin": in_order(reductions.lower_arg_reduction("argmin")),
     "permute": views.lower_permute,
     "reshape": views.lower_reshape,
     "expand": views.lower_expand,
