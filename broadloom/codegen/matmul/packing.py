@@ -12,6 +12,7 @@ them are transposed in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i64
 from broadloom.codegen.matmul.numbers import Numbers
@@ -108,7 +109,24 @@ def block_function(numbers: Numbers, dtype: DType) -> Function:
         def copy(step: Val) -> Callable[[], None]:
             return lambda: _copy(b, numbers, dtype, (source, outer_step, step), (outer, inner), (target, target_step))
 
-        b.if_then(b.icmp("eq", inner_step, i64(1)), copy(i64(1)), copy(inner_step))
+        def copy_vectors() -> None:
+            whole = b.and_(inner, i64(-numbers.lanes))
+
+            def line(k: Val) -> None:
+                at = numbers.at(b, dtype, source, b.mul(k, outer_step))
+                to = numbers.at(b, numbers.total, target, b.mul(k, target_step))
+
+                def part(j: Val, count: int) -> None:
+                    x = numbers.load(b, dtype, numbers.at(b, dtype, at, j), count)
+                    numbers.store(b, x, numbers.at(b, numbers.total, to, j))
+
+                vectors = partial(part, count=numbers.lanes)
+                b.for_loop(i64(0), whole, vectors, step=numbers.lanes, name="inner", flags="nuw nsw")
+                b.for_loop(whole, inner, partial(part, count=1), name="rest", flags="nuw nsw")
+
+            b.for_loop(i64(0), outer, line, name="outer", flags="nuw nsw")
+
+        b.if_then(b.icmp("eq", inner_step, i64(1)), copy_vectors, copy(inner_step))
         b.ret()
 
     return numbers.module.helper(name, "void", _BLOCK, build, "noinline nounwind")
@@ -122,7 +140,7 @@ def _copy(
     counts: tuple[Val, Val],
     target: tuple[Val, Val],
 ) -> None:
-    """Element by element, which LLVM makes vectors of."""
+    """Element by element."""
     start, outer_step, inner_step = source
 
     def outer(k: Val) -> None:
