@@ -59,6 +59,7 @@ def _by_columns(b: FunctionBuilder, numbers: Numbers, dtype: DType, vectors: int
 
 def _by_rows(b: FunctionBuilder, numbers: Numbers, dtype: DType, vectors: int) -> None:
     """Squares; columns beyond the last repeat that."""
+    b.hides = True
     source, _, column_step, rows, columns, target = b.params
     lanes, width = numbers.lanes, vectors * numbers.lanes
     last = b.sub(columns, i64(1))
@@ -69,22 +70,23 @@ def _by_rows(b: FunctionBuilder, numbers: Numbers, dtype: DType, vectors: int) -
             for j in range(lanes)
         ]
 
-        def square(k: Val) -> None:
+        def square(k: Val, to: Val) -> tuple[Val, ...]:
             found = [numbers.load(b, dtype, numbers.at(b, dtype, s, k), lanes) for s in starts]
-            to = b.add(b.mul(k, i64(width)), first)
             for j, x in enumerate(transposed(b, found)):
                 numbers.store(b, x, numbers.at(b, numbers.total, target, b.add(to, i64(j * width))))
+            return (b.add(to, i64(lanes * width), "nuw nsw"),)
 
         whole = b.and_(rows, i64(-lanes))
-        b.for_loop(i64(0), whole, square, step=lanes, name="square", flags="nuw nsw")
+        # Where the copies of a row go is carried: of sums in an address LLVM asks each time who else has a use for them.
+        done = b.for_loop(i64(0), whole, square, (first,), step=lanes, name="square", flags="nuw nsw")
 
-        def single(k: Val) -> None:
-            to = b.add(b.mul(k, i64(width)), first)
+        def single(k: Val, to: Val) -> tuple[Val, ...]:
             for j, s in enumerate(starts):
                 x = numbers.load(b, dtype, numbers.at(b, dtype, s, k))
                 numbers.store(b, x, numbers.at(b, numbers.total, target, b.add(to, i64(j))))
+            return (b.add(to, i64(width), "nuw nsw"),)
 
-        b.for_loop(whole, rows, single, name="single", flags="nuw nsw")
+        b.for_loop(whole, rows, single, done, name="single", flags="nuw nsw")
 
     b.for_loop(i64(0), b.intrinsic("smin", columns, i64(width)), strip, step=lanes, name="strip")
     b.ret()
