@@ -38,6 +38,7 @@ def panel_function(numbers: Numbers, dtype: DType, vectors: int, along: str) -> 
 
 
 def _by_columns(b: FunctionBuilder, numbers: Numbers, dtype: DType, vectors: int) -> None:
+    b.hides = True
     source, row_step, _, rows, columns, target = b.params
     width = vectors * numbers.lanes
 

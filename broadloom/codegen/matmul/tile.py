@@ -122,7 +122,7 @@ def _sums(
     a_step, b_step = steps
 
     def add(_: Val, left_at: Val, right_at: Val, *sums: Val) -> list[Val]:
-        base = numbers.at(b, tile.b, right, right_at)
+        left, base = b.hidden(left_at), numbers.at(b, tile.b, right, b.hidden(right_at))
         loaded = [
             numbers.load(b, tile.b, numbers.at(b, tile.b, base, v * numbers.lanes), numbers.lanes, mask)
             for v, mask in enumerate(masks)
@@ -130,7 +130,7 @@ def _sums(
         pairs = [numbers.widened(b, x) for x in loaded] if tile.wide else []
         made: list[Val] = []
         for start in starts:
-            one = b.splat(numbers.load(b, tile.a, numbers.at(b, tile.a, start, left_at)), numbers.lanes)
+            one = b.splat(numbers.load(b, tile.a, numbers.at(b, tile.a, start, left)), numbers.lanes)
             if tile.wide:
                 ones = numbers.widened(b, one)
                 for pair in pairs:
