@@ -199,7 +199,7 @@ class _Run:
         self.bases: dict[str, Val] = {}
         self.buffers = {x.name: x for x in program.buffers}
         known = (*signatures.values(), *(s for _, s in others.values()))
-        slots = [len(s.buffers) + len(s.symbols) + len(s.sites) for s in known]
+        slots = [len(s.buffers) + len(s.words) + len(s.sites) for s in known]
         self.launches = {n: self._template(s) for n, s in enumerate(program.steps) if _is_template(s)}
         self.beside = {n: self._template(x) for n, s in enumerate(program.steps) if (x := beside.other_of(s))}
         launches = (*self.launches.values(), *self.beside.values())
@@ -341,7 +341,7 @@ class _Run:
         """Fills the argument block and calls a kernel, on several threads where that pays."""
         b = self.b
         values = [self.bases[n] for n in signature.buffers]
-        values += [self.indexer.value(s) for s in signature.symbols]
+        values += [self.indexer.value(s) for s in signature.words]
         values += [i64(s) for s in signature.sites]
         self.block.fill(values)
         loops, block = ranged_loops(kernel)

@@ -20,6 +20,7 @@ from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.nest import NestBuilder
 from broadloom.codegen.stage_loops import local_place
 from broadloom.codegen.streams import Stream
+from broadloom.codegen.words import with_words
 from broadloom.fusion.handlers import bodies_of, instructions_of, stages_of
 from broadloom.fusion.ir import Buffer, Indirect, Kernel
 from broadloom.records import dataclass
@@ -28,12 +29,12 @@ from broadloom.symbolic import Size, Symbol, free_symbols
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The argument block of a kernel function: 8 bytes each for these buffers' addresses, these symbols' values and
-    these sites' numbers, in this order."""
+    """The argument block of a kernel function: 8 bytes each for these buffers' addresses, these sizes and these sites'
+    numbers, in this order."""
 
     function: Function
     buffers: tuple[str, ...]
-    symbols: tuple[Symbol, ...]
+    words: tuple[Size, ...]
     sites: tuple[int, ...]
 
 
@@ -51,14 +52,18 @@ class KernelEmitter:
     def kernel(self, kernel: Kernel, rows: Sequence[Buffer] = (), stream: Stream | None = None) -> Signature:
         """The function of `kernel`: a new one, or an earlier one with the same code. `rows` are its row buffers,
         `stream` is stored past the caches."""
-        names, symbols, sites = _needs(kernel, {*(r.name for r in rows), *kernel.local})
+        own = {*(r.name for r in rows), *kernel.local}
         if rows or stream or kernel.local or kernel.tables or kernel.rings:
+            names, symbols, sites = _needs(kernel, own)
             return Signature(self._function(kernel, names, symbols, sites, rows, stream), names, symbols, sites)
+        kernel, values = with_words(kernel)
+        names, symbols, sites = _needs(kernel, own)
+        words = tuple(values.get(s, s) for s in symbols)
         form = form_of(kernel, names, sites, self.buffers)  # in a long program, one of many alike
         function = self._by_form.get(form)
         if function is None:
             function = self._by_form[form] = self._function(kernel, names, symbols, sites, rows, stream)
-        return Signature(function, names, symbols, sites)
+        return Signature(function, names, words, sites)
 
     def _function(
         self,

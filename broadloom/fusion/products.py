@@ -83,12 +83,15 @@ def choose(
     tiles: 134217728 multiplications of float32
     >>> print(choose(dtypes.float32, both, (8, 8, 8), deterministic=False))
     loops: only 512 multiplications
+    >>> print(choose(dtypes.float32, both, (1, 100000, 1), deterministic=False))
+    loops: a sum of products is a reduction like any other
     >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=False))
     BLAS: complex numbers have no tiles
     >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=True))
     loops: complex64 has no tiles, and BLAS is not deterministic
     """
-    work = product(extents)
+    work, (rows, _, columns) = product(extents), extents
+    kind = Contraction(kind.rows and rows != 1, kind.columns and columns != 1)  # one row or column is a vector
     if kind.shape_class == "number":
         return Loops("a sum of products is a reduction like any other")
     least = SMALL_PRODUCT if kind.shape_class == "matrices" else SMALL_MATRIX

@@ -303,6 +303,40 @@ def test_many_matrices_of_any_size_are_one_job(rng: np.random.Generator) -> None
         assert len(jobs) == 6 and all(len(job.threads) > 1 for job in jobs)
 
 
+NUMBERS = {
+    "dot": lambda x, y: x @ y,
+    "inner": lambda x, y: np.inner(x, y),
+    "vdot": lambda x, y: np.vdot(x, y),
+    "row and column": lambda x, y: x[None] @ y[:, None],
+    "einsum": lambda x, y: np.einsum("i,i->", x, y),
+}
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.complex128, np.int8, np.bool_])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_long_sum_of_products_is_split(name: str, dynamic: bool, dtype: Any, rng: np.random.Generator) -> None:
+    """As any sum is, with the same bits for any number of threads; a product of one row and one column is no other."""
+    function = NUMBERS[name]
+    with observed() as pool:
+        f = compiled(function, dynamic=dynamic)
+        x, y = (rng.normal(size=100_001) * 9 for _ in "xy")
+        x, y = (x > 0, y > 0) if dtype is np.bool_ else (x.astype(dtype), y.astype(dtype))
+        found = []
+        for threads in (1, 2, 3, 4):
+            with pool.run(threads) as jobs:
+                found.append(np.asarray(f(x, y)))
+            assert any(len(job.threads) > 1 for job in jobs) == (threads > 1), (name, threads)
+    assert {k.kind for k in f.report().kernels} == {"kernel"}
+    assert all(r.tobytes() == found[0].tobytes() for r in found)
+    want = np.asarray(function(x, y))
+    assert found[0].dtype == want.dtype and found[0].shape == want.shape
+    if np.dtype(dtype).kind in "ib":
+        np.testing.assert_array_equal(found[0], want)
+    else:
+        assert np.abs(found[0] - want).max() <= np.finfo(dtype).eps * 100 * np.abs(x * y).sum()
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, np.float16, bfloat16.numpy, np.bool_])
 def test_sizes_that_are_computed(dtype: Any, rng: np.random.Generator) -> None:
     """Expressions of sizes, as they come of slices, in whatever becomes of the sums."""

@@ -60,6 +60,24 @@ def test_kernels_of_one_form_are_written_once(monkeypatch):
     assert len(built) <= 3 and text.count("define internal void @kernel.") <= 3
 
 
+def pieces_of(count):
+    return lambda x: np.concatenate([x[i : i + 5] for i in range(count)])
+
+
+def test_where_a_piece_goes_is_computed_before_its_kernel(rng):
+    longest = []
+    for count in (20, 40, 80):
+        text = text_of(pieces_of(count), np.arange(200.0))
+        assert text.count("define internal void @kernel.") == count
+        longest.append(max(part.count("\n") for part in text.split("define ") if "@kernel." in part[:60]))
+    assert longest[0] == longest[1] == longest[2]
+    f = bl.compile(pieces_of(40), fullgraph=True, dynamic=True)
+    for size in (0, 1, 3, 20, 41, 44, 200):
+        x = rng.normal(size=size)
+        np.testing.assert_array_equal(f(x), pieces_of(40)(x))
+    assert len(f.report().compiles) == 1
+
+
 def run_of(turns):
     text = module_text(program_of(digitized(turns), np.arange(2000.0), np.arange(5.0)), host())
     run = text[text.index("@bl_run(") :]

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
-from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous, flat_index
+from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.dots import told
-from broadloom.fusion.ir import Accumulator, Buffer, Extern, Layout, Loop, ReductionKind, Region
-from broadloom.fusion.lower import Lowering, loop_nest
+from broadloom.fusion.ir import Buffer, Extern, Layout, ReductionKind, Region
+from broadloom.fusion.lower import Lowering
 from broadloom.fusion.lowerings import lanes
+from broadloom.fusion.lowerings.reductions import lower_fold
 from broadloom.fusion.lowerings.sorting import strided_region
 from broadloom.fusion.products import SUMS, Blas, Contraction, Template, is_turned
 from broadloom.fusion.products import choose as choose_code
@@ -114,37 +115,26 @@ def _loops(
     kind: Contraction,
     conjugated: bool,
 ) -> TensorBox:
+    """A sum of products is a reduction like any other."""
     result = node.types[0]
-    buffer = state.destination(ids[0], result.dtype, result.shape)
-    outer, place = loop_nest(result.shape, "i")
-    (inner, (k,)) = _single_loop(x.shape[-1])
-    core = kind.rows + kind.columns
-    batch, batch_shape = place[: len(place) - core], result.shape[: len(place) - core]
-    x_batch, y_batch = x.shape[: -1 - kind.rows], y.shape[: -1 - kind.columns]
-    x_index = (*broadcast_index(batch, x_batch, batch_shape), *place[len(batch) : len(batch) + kind.rows], k)
-    y_index = (*broadcast_index(batch, y_batch, batch_shape), k, *place[len(batch) + kind.rows :])
+    lead = len(result.shape) - kind.rows - kind.columns
+    batch_shape, x_batch, y_batch = result.shape[:lead], x.shape[: -1 - kind.rows], y.shape[: -1 - kind.columns]
     fold = dtypes.float32 if result.dtype in (dtypes.float16, dtypes.bfloat16) else result.dtype
     reduction: ReductionKind = "any" if fold is dtypes.bool_ else "sum"
     times = "logical_and" if fold is dtypes.bool_ else "multiply"
-    accumulator = Accumulator(state.fresh("acc"), reduction, fold, fold)
 
-    def body(ops: Inlining) -> None:
+    def factors(ops: Inlining, index: Index) -> int:
+        batch, place, k = index[:lead], index[lead:-1], index[-1]
+        x_index = (*broadcast_index(batch, x_batch, batch_shape), *place[: kind.rows], k)
+        y_index = (*broadcast_index(batch, y_batch, batch_shape), k, *place[kind.rows :])
         left, right = _as(ops, x.load(ops, x_index), x.dtype, fold), _as(ops, y.load(ops, y_index), y.dtype, fold)
         if conjugated:
             left = ops.compute("conj", (left,), fold)
-        ops.reduce(accumulator.name, ops.compute(times, (left, right), fold))
+        return ops.compute(times, (left, right), fold)
 
-    def store(ops: Inlining) -> None:
-        total = _as(ops, ops.accumulated(accumulator.name, fold), fold, result.dtype)
-        ops.store(buffer.name, flat_index(buffer.layout, place), total)
-
-    assert isinstance(node.op, Op)
-    state.reduction(accumulator, outer, inner, body, store, node.op.name)
-    return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
-
-
-def _single_loop(size: Size) -> tuple[tuple[Loop, ...], Index]:
-    return loop_nest((size,), "r")
+    products = TensorBox(fold, (*result.shape, x.shape[-1]), factors, x.storage)
+    axes = list(range(len(products.shape)))
+    return lower_fold(state, node, ids, products, fold, reduction, axes[:-1], axes[-1:])
 
 
 def _as(ops: Inlining, value: int, old: DType, new: DType) -> int:

@@ -56,7 +56,7 @@ def _loops(shape: Sequence[Size], axes: Sequence[int], prefix: str) -> tuple[tup
 
 def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: TensorBox) -> TensorBox:
     """sum, prod, max, min, any, all over `axes`."""
-    op, result = node.op, node.types[0]
+    op = node.op
     assert isinstance(op, Op)
     kept, reduced = _split_axes(len(x.shape), node.attributes["axes"])
     kind = FOLDS[op.name]
@@ -71,6 +71,22 @@ def lower_reduction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Tens
     fold = WIDER.get((kind, x.dtype), x.dtype)
     if all(x.shape[a] == 1 for a in reduced):
         return _of_one(state, node, x, kept, fold)
+    return lower_fold(state, node, ids, x, fold, kind, kept, reduced)
+
+
+def lower_fold(
+    state: Lowering,
+    node: Node,
+    ids: Sequence[ValueId],
+    x: TensorBox,
+    fold: DType,
+    kind: ReductionKind,
+    kept: list[int],
+    reduced: list[int],
+) -> TensorBox:
+    """The result of `node`: `x` folded in dtype `fold` over the `reduced` axes, for each point of the `kept` ones."""
+    op, result = node.op, node.types[0]
+    assert isinstance(op, Op)
     rank, kept_axes = len(x.shape), kept
     in_columns = _is_long(x.shape, kept, reduced, FEW_COLUMNS) and _in_columns(state, x, kept)
     if in_columns or _is_long(x.shape, kept, reduced):
@@ -202,13 +218,20 @@ def _abreast(state: Lowering, x: TensorBox, fold: DType, kept: Sequence[int], re
         return 1
     rows = ABREAST // (columns * max(x.dtype.itemsize, fold.itemsize))
     loops, index = loop_nest(x.shape, "i")
-    found = [a.index for a in accesses(state.record(lambda ops: x.load(ops, index) and None).body())]
+
+    def load(ops: Inlining) -> None:
+        x.load(ops, index)
+
+    found = [a.index for a in accesses(state.record(load).body())]
     extents = {loop.variable: loop.extent for loop in loops}
 
+    (row,) = (v for a in reduced if isinstance(v := index[a], Symbol))
+    across = [v for a in kept if isinstance(v := index[a], Symbol)]
+
     def lies_even(place: Size) -> bool:
-        steps = {v: stride(place, v) for v in extents}
-        between = (steps[v] * (extents[v] - 1) for a in kept if (v := index[a]) != 0)
-        return steps[index[reduced[0]]] == columns and total(between) == columns - 1
+        steps = [stride(place, v) for v in across]
+        ends = [s * (extents[v] - 1) for s, v in zip(steps, across, strict=True) if s is not None]
+        return stride(place, row) == columns and len(ends) == len(across) and total(ends) == columns - 1
 
     return rows if rows > 1 and all(map(lies_even, found)) else 1
 
