@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
+from broadloom.codegen.memory import has_masks
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.passes.table import default_pipeline
@@ -73,6 +75,8 @@ def test_the_text_of_a_product_is_short():
     for dynamic, lines in ((False, 900), (True, 1850)):
         text = module_text(program(lambda x, y: x @ y, x, x + 1, dynamic=dynamic), host())
         assert text.count("\n") < lines and not re.search(r"@bl_sgemm", text)
+        tiles = re.findall(r"define .*@bl_tile", text)
+        assert len(tiles) == (2 if dynamic and not has_masks(features_of(host().features)) else 1)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])

@@ -78,7 +78,7 @@ def _by_rows(b: FunctionBuilder, numbers: Numbers, dtype: DType, vectors: int) -
             return (b.add(to, i64(lanes * width), "nuw nsw"),)
 
         whole = b.and_(rows, i64(-lanes))
-        # Where the copies of a row go is carried: of sums in an address LLVM asks each time who else has a use for them.
+        # Where the copies of a row go is carried: of a sum in an address LLVM asks each time who else has a use for it.
         done = b.for_loop(i64(0), whole, square, (first,), step=lanes, name="square", flags="nuw nsw")
 
         def single(k: Val, to: Val) -> tuple[Val, ...]:

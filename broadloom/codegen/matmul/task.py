@@ -18,6 +18,7 @@ from broadloom.codegen.matmul.finish import Finisher
 from broadloom.codegen.matmul.left import LeftPacking
 from broadloom.codegen.matmul.thin import adding_function, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
+from broadloom.codegen.memory import has_masks
 from broadloom.symbolic import Symbol
 
 if TYPE_CHECKING:
@@ -290,8 +291,8 @@ class Task:
             return
         edge = shape.last_vectors if shape.last_vectors > 0 else shape.vectors
         masked = not (isinstance(n, int) and n % lanes == 0)
-        if isinstance(n, int) and n < self.t.width:
-            rows_of(edge, masked)
+        if (isinstance(n, int) and n < self.t.width) or (shape.last_vectors < 0 and has_masks(self.t.module.features)):
+            rows_of(edge, masked)  # one tile for all columns, where masks take no time but a second tile LLVM's
             return
         b.if_then(
             b.icmp("sge", columns, i64(self.t.width)),
