@@ -35,7 +35,7 @@ from broadloom.codegen.memory import LINE
 from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, bool_, float32
 from broadloom.errors import VerifyError
-from broadloom.fusion.ir import Accumulator
+from broadloom.fusion.ir import Accumulator, ReductionKind
 from broadloom.records import dataclass
 
 Scalar = tuple[Val, ...]
@@ -72,11 +72,13 @@ class Slots:
 
 
 class Search(Enum):
-    """What folding into an argmax does while a block is searched: the block's extremum, then its position."""
+    """What folding into an argmax does while a block is searched: the block's extremum, then its position, or the
+    position of the element that is known to be it."""
 
     NONE = 0
     EXTREMUM = 1
     POSITION = 2
+    FOUND = 3
 
 
 class Accumulators:
@@ -98,6 +100,8 @@ class Accumulators:
         self.search = Search.NONE
         self.mask: Val | None = None  # of a vector: which parts of it take part
         self.vectors: Accumulators | None = None  # what takes folds while a stage runs in vectors
+        self.sought: Val | None = None  # what folds of vectors are compared with,
+        self.hits: Val | None = None  # and where they are it
         self.slots: dict[str, Slots] = {}
         for a in accumulators:
             self.slots[a.name] = self._allocate(a, a.name in running, a.name in compensated)
@@ -180,8 +184,13 @@ class Accumulators:
         if slots.dtype is not dtype:
             value = self.emit(self.b, "cast", [value], [dtype], slots.dtype, {"dtype": slots.dtype})
         kind = slots.accumulator.kind
+        if self.sought is not None:
+            self.hits = self._equals(slots, value[0], self.b.splat(self.sought, self.width))
+            return value
         old = self._value(slots, lane)
         if kind in ("argmax", "argmin"):
+            if self.search is Search.EXTREMUM:
+                return self._fold_extremum(slots, value[0])
             if position is None:
                 raise VerifyError("argmax needs a position", got=name)
             if self.search is not Search.NONE:
@@ -210,24 +219,27 @@ class Accumulators:
 
     def absorb(self, vectors: Accumulators) -> None:
         """Folds in what the parts of vectors have taken: halves with halves, until one is left."""
-        for name, slots in vectors.slots.items():
-            self._absorb(self.slots[name], slots, vectors)
+        for name in vectors.slots:
+            slots = self.slots[name]
+            self._set(slots, None, self._combine(slots, self._value(slots, None), vectors.across(name)))
 
-    def _absorb(self, slots: Slots, given: Slots, vectors: Accumulators) -> None:
-        b, value = self.b, vectors._value(given, None)
+    def across(self, name: str) -> Scalar:
+        """What the parts of a vector come to."""
+        b, given = self.b, self._slots(name)
+        value = self._value(given, None)
         while lanes_of(value[0].type) > 1:
             parts = [halves(b, v) for v in value]
             low, high = (tuple(p[k] for p in parts) for k in range(2))
-            if vectors._watches_nan(given):
+            if self._watches_nan(given):
                 ahead = "ogt" if given.accumulator.kind == "max" else "olt"
                 value = (b.select(b.fcmp(ahead, low[0], high[0]), low[0], high[0]),)
             else:
-                value = vectors._combine(given, low, high)
-        if vectors._watches_nan(given):
-            noted = b.intrinsic("vector.reduce.or", vectors._read(given, 1, None))
+                value = self._combine(given, low, high)
+        if self._watches_nan(given):
+            noted = b.intrinsic("vector.reduce.or", self._read(given, 1, None))
             bad = b.icmp("ne", noted, const_int(noted.type, 0))
             value = (b.select(bad, const_bits(value[0].type, _NAN[value[0].type]), value[0]),)
-        self._set(slots, None, self._combine(slots, self._value(slots, None), value))
+        return value
 
     def flush(self, name: str, lane: Val | None) -> None:
         """Adds a compensated sum's chunk to its total, and starts the next chunk."""
@@ -310,29 +322,59 @@ class Accumulators:
 
     # -- argmax by blocks: parts are value, position, and the block's value and position --
 
-    def start_block(self, name: str) -> None:
+    def start_block(self, name: str, *, extremum_known: bool) -> None:
+        """With `extremum_known` that of the block is the most extreme value there is, or else not looked for."""
         slots = self._slots(name)
-        self._write(slots, 2, None, _identity(slots)[0])
+        extremum = _identity(slots)[0]
+        self._write(slots, 2, None, self.b.not_(extremum) if extremum_known else extremum)
         self._write(slots, 3, None, i64(-1))
+
+    def _fold_extremum(self, slots: Slots, value: Val) -> Scalar:
+        new = self._combine_extremum(slots, self._read(slots, 2, None), value)
+        self._write(slots, 2, None, new)
+        return (new,)
 
     def _fold_block(self, slots: Slots, value: Val, position: Val) -> Scalar:
         b, extremum = self.b, self._read(slots, 2, None)
-        if self.search is Search.EXTREMUM:
-            largest = slots.accumulator.kind == "argmax"
-            if slots.dtype.kind == "f":
-                new = b.intrinsic("maximum" if largest else "minimum", extremum, value)
-            else:
-                new = self._combine_integers("max" if largest else "min", slots.dtype.kind == "i", extremum, value)
-            self._write(slots, 2, None, new)
-            return (new,)
-        is_float = slots.dtype.kind == "f"
-        hit = b.fcmp("ueq", value, extremum) if is_float else b.icmp("eq", value, extremum)
-        if is_float:  # of a nan extremum, "ueq" holds everywhere
-            hit = b.and_(hit, b.or_(b.fcmp("ord", extremum, extremum), b.fcmp("uno", value, value)))
-        # Unsigned, so that "none yet", -1, is behind all positions.
-        new = b.intrinsic("umin", self._read(slots, 3, None), b.select(hit, position, i64(-1)))
-        self._write(slots, 3, None, new)
-        return (new,)
+        if self.search is Search.POSITION:  # unsigned, so that "none yet", -1, is behind all positions
+            hit = self._equals(slots, value, extremum)
+            position = b.intrinsic("umin", self._read(slots, 3, None), b.select(hit, position, i64(-1)))
+        self._write(slots, 3, None, position)
+        return (position,)
+
+    def _equals(self, slots: Slots, value: Val, extremum: Val) -> Val:
+        """Whether elements are their block's extremum, which is nan if one of them is."""
+        b = self.b
+        if slots.dtype.kind != "f":
+            hit = b.icmp("eq", value, extremum)
+        else:
+            hit = b.or_(b.fcmp("oeq", value, extremum), b.fcmp("uno", value, value))
+        return hit if self.mask is None else b.and_(hit, self.mask)
+
+    def extremum_vectors(self, name: str, width: int) -> Accumulators:
+        """What takes the folds of vectors while the extremum of a block is looked for."""
+        slots, none = self._slots(name), frozenset[str]()
+        kind: ReductionKind = "max" if slots.accumulator.kind == "argmax" else "min"
+        a = Accumulator(name, kind, slots.accumulator.value_dtype, slots.accumulator.value_dtype)
+        return Accumulators(self.b, self.emit, [a], running=none, compensated=none, width=width)
+
+    def absorb_extremum(self, name: str, vectors: Accumulators) -> None:
+        """Folds what vectors have taken into the extremum of the block."""
+        (value,) = vectors.across(name)
+        slots = self._slots(name)
+        self._write(slots, 2, None, self._combine_extremum(slots, self._read(slots, 2, None), value))
+
+    def _combine_extremum(self, slots: Slots, old: Val, new: Val) -> Val:
+        b, kind = self.b, slots.accumulator.kind[3:]
+        if slots.dtype.kind == "f":
+            return b.intrinsic("maximum" if kind == "max" else "minimum", old, new)
+        if slots.dtype.kind == "b":
+            return b.binary(_BOOL[kind], old, new)
+        return self._combine_integers(kind, slots.dtype.kind == "i", old, new)
+
+    def extremum(self, name: str) -> Val:
+        """That of the block."""
+        return self._read(self._slots(name), 2, None)
 
     def block_wins(self, name: str) -> Val:
         """Whether the block's extremum beats all before."""
@@ -355,6 +397,14 @@ def halves(b: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     if half == 1:
         return b.extract(x, 0), b.extract(x, 1)
     return b.shuffle(x, x, range(half)), b.shuffle(x, x, range(half, 2 * half))
+
+
+def any_lane(b: FunctionBuilder, hits: Val, lanes: int) -> Val:
+    """Whether any of a vector of i1 is true: as many of them as fit a register are looked at together."""
+    while lanes_of(hits.type) > lanes:
+        hits = b.or_(*halves(b, hits))
+    bits = b.bitcast(hits, f"i{lanes_of(hits.type)}")
+    return b.icmp("ne", bits, const_int(bits.type, 0))
 
 
 def _nan_type(type_: str) -> str:

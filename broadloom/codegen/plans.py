@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from broadloom.codegen.accumulators import Accumulators
 from broadloom.codegen.panels import ROWS, panel_of
-from broadloom.dtypes import DType
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import Recording, accesses, index_of, instructions_of, operands_of, replay, without_dead
 from broadloom.fusion.ir import (
@@ -30,10 +29,9 @@ from broadloom.fusion.ir import (
     Stage,
     Store,
 )
-from broadloom.fusion.merge import LONG_SEARCH
+from broadloom.fusion.merge import LONG_SEARCH, SHORT_SEARCH
 from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import stride
-from broadloom.records import dataclass
 from broadloom.symbolic import Symbol, free_symbols, smax, smin
 
 COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accumulators would not fit the stack
@@ -46,7 +44,7 @@ DOWN, ALONG = 64, 64  # points of a tile: along the other loop, and along the la
 LEFT_TILE = 16  # points along a side that are no tile of their own but part of the one before
 FETCHED = 2 << 10  # bytes from one point to the next, from where on the next one's are fetched
 STOP_CHUNK = 512  # elements after which an any or all looks whether it is decided
-SEARCH_BLOCK = 512  # elements of an argmax whose extremum is found before its position is looked for
+SEARCH_BLOCK = 1024  # elements of an argmax whose extremum is found before its position is looked for
 
 
 def runs_in_columns(kernel: Kernel) -> bool:
@@ -193,43 +191,26 @@ def searches(stage: Stage, accumulators: Accumulators) -> bool:
     effects = [i for i in instructions_of(stage.body) if isinstance(i, Store | Indirect | Reduce | Running)]
     if len(effects) != 1 or not isinstance(effects[0], Reduce) or not stage.loops:
         return False
-    extent, slots = stage.loops[-1].extent, accumulators.slots[effects[0].name]
-    long = not isinstance(extent, int) or extent >= LONG_SEARCH
-    return long and slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iuf"
+    slots = accumulators.slots[effects[0].name]
+    return slots.accumulator.kind in ("argmax", "argmin") and slots.dtype.kind in "iufb"
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """A search in two: `gather` stores what is searched of a block into the buffer `name`, where `search` looks."""
-
-    name: str
-    dtype: DType
-    start: Symbol  # of the block
-    gather: Stage
-    search: Stage
+def is_worth_a_search(stage: Stage, *, in_vectors: bool) -> bool:
+    """Whether its loop is so long that looking for the extremum first pays."""
+    extent = stage.loops[-1].extent
+    return not isinstance(extent, int) or extent >= (SHORT_SEARCH if in_vectors else LONG_SEARCH)
 
 
-def gathered(stage: Stage) -> Gathered:
-    """A stage that does nothing but one argmax or argmin, so that it looks for it in what lies side by side."""
-    variable, start, name = stage.loops[-1].variable, Symbol("block", 0), "searched"
-    found = next(i for i in stage.body.instructions if isinstance(i, Reduce))
-    value = stage.body.instructions[found.value]
-    assert isinstance(value, Load | Compute | IndexValue | Literalv | Accumulated)
-    dtype = value.dtype
+def extremum_of(stage: Stage) -> Stage:
+    """A stage that does nothing but one argmax or argmin, as one that folds what is compared, without its position."""
 
-    class Gathering(Recording):
-        def reduce(self, _: str, value: Operand, position: Operand | None = None) -> None:
-            self.store(name, variable - start, value)
+    class Folding(Recording):
+        def reduce(self, name: str, value: Operand, _: Operand | None = None) -> None:
+            super().reduce(name, value)
 
-    class Searching(Recording):
-        def reduce(self, accumulator: str, _: Operand, position: Operand | None = None) -> None:
-            super().reduce(accumulator, self.load(name, variable - start, dtype), position)
-
-    gather, search = Gathering(), Searching()
-    replay(stage.body, gather)
-    replay(stage.body, search)
-    first, second = (without_dead(r.body()) for r in (gather, search))
-    return Gathered(name, dtype, start, replace(stage, body=first), replace(stage, body=second))
+    folding = Folding()
+    replay(stage.body, folding)
+    return replace(stage, body=without_dead(folding.body()))
 
 
 def stops(stage: Stage, accumulators: Accumulators) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from broadloom.codegen.memory import has_masks
 from broadloom.codegen.outline import vector_bits
-from broadloom.dtypes import float32
+from broadloom.dtypes import float32, uint8
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.handlers import accesses
 from broadloom.fusion.ir import (
@@ -87,13 +87,17 @@ def row_of(
     if not lanes or not _pays(apart, extent, lanes):
         return None
     count = lanes * (1 if few or apart else _registers(extent, lanes, _most(stage, features)))
+    masked = has_masks(features)
+    while not masked and extent is not None and count > max(extent, lanes):
+        count //= 2
     count = max(LEAST, count)
-    return Row(loop.variable, count, has_masks(features), count, few)
+    return Row(loop.variable, count, masked, count, few)
 
 
-def lies_even(stage: Stage) -> bool:
-    """Whether all that a stage loads and stores along its innermost loop lies side by side, or is the same."""
-    return _is_even(stage.body.instructions, stage.loops[-1].variable)
+def search_of(stage: Stage, accumulator: Accumulator, features: frozenset[str]) -> Row | None:
+    """How the extremum of a stage that folds nothing else is looked for in vectors; None where it is not."""
+    dtype = uint8 if accumulator.value_dtype.kind == "b" else accumulator.value_dtype
+    return row_of(stage, {accumulator.name: Accumulator(accumulator.name, "max", dtype, dtype)}, features)
 
 
 def points_of(kernel: Kernel, features: frozenset[str], *, tiled: bool = False) -> Row | None:

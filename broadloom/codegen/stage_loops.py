@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from broadloom.codegen.accumulators import Accumulators, Emit, Search
+from broadloom.codegen.accumulators import Accumulators, Emit, Search, any_lane
 from broadloom.codegen.body import BodyEmitter, Given, Lanes, Place
 from broadloom.codegen.index import Indexer
 from broadloom.codegen.llvm import Block, FunctionBuilder, Val, i1, i64
 from broadloom.codegen.memory import LINE, emit_prefetch, some_lanes
+from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.panels import ROWS, panel_of
 from broadloom.codegen.plans import (
     COLUMN_CHUNK,
@@ -24,27 +25,40 @@ from broadloom.codegen.plans import (
     POINT_CHUNK,
     SEARCH_BLOCK,
     STOP_CHUNK,
-    Gathered,
     chunked_loop,
     combines,
-    gathered,
+    extremum_of,
     hoisted_checks,
     hoisted_values,
+    is_worth_a_search,
     loads_ahead,
     ranged_loops,
     runs_in_columns,
     searches,
     stops,
 )
-from broadloom.codegen.rows import Row, accumulators_of, beside_of, lies_even, row_of
+from broadloom.codegen.rows import Row, accumulators_of, beside_of, row_of, search_of
 from broadloom.codegen.streams import Stream, points_together
 from broadloom.codegen.turned import turned_of
-from broadloom.codegen.types import memory_type, register_type
+from broadloom.codegen.types import memory_type, register_type, width
 from broadloom.dtypes import DType, float32
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
-from broadloom.fusion.ir import Body, Buffer, Compute, Kernel, Layout, Load, Loop, Reduce, Running, Stage, Table
+from broadloom.fusion.ir import (
+    Accumulator,
+    Body,
+    Buffer,
+    Compute,
+    Kernel,
+    Layout,
+    Load,
+    Reduce,
+    Running,
+    Stage,
+    Table,
+)
 from broadloom.fusion.memory_plan import elements
 from broadloom.fusion.tiling import tiled_loop
+from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol
 
 Run = Callable[[Val | None], None]
@@ -63,6 +77,16 @@ def local_place(b: FunctionBuilder, buffer: Buffer) -> Place:
 
 def _table_place(b: FunctionBuilder, table: Table) -> Place:
     return local_place(b, Buffer(table.name, table.dtype, Layout((table.entries,), (1,)), "local"))
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """An argmax or argmin: the stage that folds its extremum instead, and the vectors that both passes run in, if they
+    do."""
+
+    accumulator: Accumulator
+    folding: Stage
+    row: Row | None
 
 
 class StageLoops:
@@ -263,7 +287,7 @@ class StageLoops:
 
             (each if not self.columns else self._all_lanes)(run)
 
-        searching = not self.columns and searches(stage, self.accumulators)
+        searching = self._searching(stage)
         row, beside = self._row(stage), self._beside(stage)
 
         def whole(run: Callable[[], None]) -> None:
@@ -296,8 +320,8 @@ class StageLoops:
                 self.beside = None
                 return
             loop = stage.loops[k]
-            if searching and k == len(stage.loops) - 1:
-                self._search(stage, loop)
+            if searching is not None and k == len(stage.loops) - 1:
+                self._search(stage, searching)
                 return
             extent = self.indexer.value(loop.extent)
             if cut is None or cut[0] != k:
@@ -356,25 +380,46 @@ class StageLoops:
 
     def _vector_loop(self, stage: Stage, row: Row, start: Val, end: Val) -> None:
         """The innermost loop of a stage, a vector of its iterations at a time, and what is left of it."""
-        b, extent = self.b, stage.loops[-1].extent
         ahead = loads_ahead(self.kernel, stage, row.variable)
         past, unit = self._past(stage, row)
         when = self._begins_with_lines(stage, row, start, unit) if past else None
 
         def step(value: Val, left: Val | None = None) -> None:
-            mask = None if left is None else some_lanes(b, left, row.count)
-            value = b.hidden(value)
-            self.indexer.open(b.fenced())
-            self.indexer.bind(row.variable, value)
-            self.vector = Lanes(row.variable, row.count, mask, past if mask is None else (), unit, when, left)
-            vectors = self.accumulators.vectors
-            assert vectors is not None
-            vectors.mask = mask
-            if mask is None:
-                self._fetch(ahead, row)
-            self._body(stage, None)
-            self.vector = vectors.mask = None
-            self.indexer.close()
+            self._vector_step(stage, row, value, left, past if left is None else (), unit, when, ahead)
+
+        self._row_steps(stage, row, start, end, step, lambda: self._body(stage, None))
+
+    def _vector_step(
+        self,
+        stage: Stage,
+        row: Row,
+        value: Val,
+        left: Val | None,
+        past: tuple[str, ...] = (),
+        unit: int = 1,
+        when: Val | None = None,
+        ahead: Sequence[Load] = (),
+    ) -> None:
+        """A body for a vector of iterations from `value` on, or for the `left` ones that there are of them."""
+        mask = None if left is None else some_lanes(self.b, left, row.count)
+        value = self.b.hidden(value)
+        self.indexer.open(self.b.fenced())
+        self.indexer.bind(row.variable, value)
+        self.vector = Lanes(row.variable, row.count, mask, past, unit, when, left)
+        vectors = self.accumulators.vectors
+        assert vectors is not None
+        vectors.mask = mask
+        if mask is None:
+            self._fetch(ahead, row)
+        self._body(stage, None)
+        self.vector = vectors.mask = None
+        self.indexer.close()
+
+    def _row_steps(
+        self, stage: Stage, row: Row, start: Val, end: Val, step: Callable[..., None], scalar: Callable[[], None]
+    ) -> None:
+        """The steps of a row, and what is left of it: under a mask, or as scalars."""
+        b, extent = self.b, stage.loops[-1].extent
 
         def some(value: Val) -> None:
             step(value, b.sub(end, value, "nsw"))
@@ -390,7 +435,7 @@ class StageLoops:
             return  # chunks are as well
         if not row.masked:
             vectors, self.accumulators.vectors = self.accumulators.vectors, None
-            self._loop(row.variable, full, end, lambda: self._body(stage, None), vectorise=False)
+            self._loop(row.variable, full, end, scalar, vectorise=False)
             self.accumulators.vectors = vectors
             return
         b.if_then(b.icmp("slt", full, end), lambda: some(full))
@@ -448,46 +493,98 @@ class StageLoops:
                 emit_prefetch(b, b.gep("i8", address, i64(line), flags=""))  # the next point may be shorter
         self.indexer.close()
 
-    def _search(self, stage: Stage, loop: Loop) -> None:
-        """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all
-        before. Both inner loops vectorise, which a search that carries the position along does not."""
-        b, extent = self.b, self.indexer.value(loop.extent)
+    # -- searches --
+
+    def _searching(self, stage: Stage) -> Searching | None:
+        """How a stage looks for the place of an extremum, if that is all it does."""
+        if self.columns or not searches(stage, self.accumulators):
+            return None
         name = next(i.name for i in stage.body.instructions if isinstance(i, Reduce))
-        apart = self._searched_apart(stage)
-        searched = stage if apart is None else apart[0].search
+        accumulator, folding = self.accumulators.slots[name].accumulator, extremum_of(stage)
+        in_rows = self.panel is None and self.tiled is None
+        row = search_of(folding, accumulator, self.b.module.features) if in_rows else None
+        worth = is_worth_a_search(stage, in_vectors=row is not None)
+        return Searching(accumulator, folding, row) if worth else None
+
+    def _search(self, stage: Stage, search: Searching) -> None:
+        """The innermost loop of an argmax: block by block the extremum, and its position only where it beats all
+        before. Both inner loops run in vectors, which a search that carries the position along does not do as well. Of
+        two values there are, the extremum is known."""
+        b, loop, row, folding = self.b, stage.loops[-1], search.row, search.folding
+        name, known = search.accumulator.name, search.accumulator.value_dtype.kind == "b"
+        extent = self.indexer.value(loop.extent)
+
+        def pass_over(what: Search, start: Val, end: Val) -> None:
+            self.accumulators.search = what
+            self._loop(loop.variable, start, end, lambda: self._body(stage, None))
+            self.accumulators.search = Search.NONE
 
         def block(start: Val) -> None:
             end = b.intrinsic("smin", extent, b.add(start, i64(SEARCH_BLOCK), "nuw nsw"))
-
-            def pass_over(search: Search) -> None:
-                self.accumulators.search = search
-                self._loop(loop.variable, start, end, lambda: self._body(searched, None))
-                self.accumulators.search = Search.NONE
-
             self.indexer.open(b.fenced())
-            if apart is not None:
-                found, row = apart
-                self.indexer.bind(found.start, start)
-                self._in_vectors(row, set(), partial(self._vector_loop, found.gather, row, start, end))
-            self.accumulators.start_block(name)
-            pass_over(Search.EXTREMUM)
-            b.if_then(self.accumulators.block_wins(name), lambda: pass_over(Search.POSITION))
+            self.accumulators.start_block(name, extremum_known=known)
+            if row is None:
+                extremum, place = (partial(pass_over, s, start, end) for s in (Search.EXTREMUM, Search.POSITION))
+            else:
+                extremum = partial(self._extremum_in_vectors, name, folding, row, start, end)
+                place = partial(self._place_in_vectors, name, stage, folding, row, start, end)
+            if not known:
+                extremum()
+            b.if_then(self.accumulators.block_wins(name), lambda: self._guarded(place))
             self.accumulators.finish_block(name)
             self.indexer.close()
 
         b.for_loop(i64(0), extent, block, step=SEARCH_BLOCK, name="search", flags="nuw nsw")
 
-    def _searched_apart(self, stage: Stage) -> tuple[Gathered, Row] | None:
-        """How a search is made in a buffer, which vectors fill with what lies apart, where LLVM would find none."""
-        if self.panel is not None or self.tiled is not None or lies_even(stage):
-            return None
-        found = gathered(stage)
-        row = row_of(found.gather, {}, self.b.module.features)
-        if row is None:
-            return None
-        buffer = Buffer(found.name, found.dtype, Layout((SEARCH_BLOCK,), (1,)), "local")
-        self.places[found.name] = local_place(self.b, buffer)
-        return found, row
+    def _extremum_in_vectors(self, name: str, folding: Stage, row: Row, start: Val, end: Val) -> None:
+        """That of a block, by folds of vectors."""
+        vectors = self.accumulators.extremum_vectors(name, row.count)
+        vectors.start(None)
+        self.accumulators.vectors, self.accumulators.search = vectors, Search.EXTREMUM
+        self._vector_loop(folding, row, start, end)
+        self.accumulators.vectors, self.accumulators.search = None, Search.NONE
+        self.accumulators.absorb_extremum(name, vectors)
+
+    def _place_in_vectors(self, name: str, stage: Stage, folding: Stage, row: Row, start: Val, end: Val) -> None:
+        """The position of the first element of a block that is its extremum, in vectors up to the one that holds it."""
+        b, found, after = self.b, self.b.block("found"), self.b.block("after")
+        vectors = self.accumulators.extremum_vectors(name, row.count)
+        vectors.sought = self.accumulators.extremum(name)
+        lanes = vector_bits(b.module.features) // max(8, width(vectors.sought.type))
+        exits: list[tuple[Val, Val, Block]] = []
+
+        def step(value: Val, left: Val | None = None) -> None:
+            self._vector_step(folding, row, value, left)
+            hits, following = vectors.hits, b.block("following")
+            assert hits is not None
+            exits.append((value, b.bitcast(hits, f"i{row.count}"), b.current))
+            b.cond_br(any_lane(b, hits, lanes), found, following)
+            b.at(following)
+
+        def scalar() -> None:
+            self.accumulators.search = Search.POSITION
+            self._body(stage, None)
+            self.accumulators.search = Search.NONE
+
+        self.accumulators.vectors = vectors
+        self._row_steps(folding, row, start, end, step, scalar)
+        self.accumulators.vectors = None
+        if not exits:  # fewer elements than a vector has, and no masks
+            return
+        b.br(after)
+        b.at(found)
+        value = b.phi("i64", *((v, block) for v, _, block in exits)).value
+        bits = b.phi(f"i{row.count}", *((x, block) for _, x, block in exits)).value
+        place = b.int_cast(b.intrinsic("cttz", bits, i1(True)), "i64", signed=False)
+        first = b.add(value, place, "nuw nsw")
+        self.indexer.open(b.fenced())
+        self.indexer.bind(row.variable, first)
+        self.accumulators.search = Search.FOUND
+        self._body(stage, None)
+        self.accumulators.search = Search.NONE
+        self.indexer.close()
+        b.br(after)
+        b.at(after)
 
     def _body(self, stage: Stage, lane: Val | None) -> None:
         b = self.b

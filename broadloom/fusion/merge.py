@@ -25,7 +25,7 @@ from broadloom.fusion.handlers import (
     may_raise,
     replay,
 )
-from broadloom.fusion.ir import Accumulated, Body, Indirect, Kernel, Loop, Reduce, Running, Stage
+from broadloom.fusion.ir import Accumulated, Body, Indirect, Kernel, Loop, Reduce, ReductionKind, Running, Stage
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, coefficient, product, substitute
@@ -33,7 +33,8 @@ from broadloom.symbolic import Size, Symbol, coefficient, product, substitute
 MAX_BODY_OPS = 200
 MAX_STAGES = 64  # stages have a price that ops do not show: the time for a kernel grows faster than their number
 SMALL = 4096  # points that one thread computes sooner than a second kernel is called
-LONG_SEARCH = 64  # iterations of a search from where on it gets a loop of its own
+LONG_SEARCH = 64  # iterations of an any or all, or of a search in scalars, from where on it gets a loop of its own
+SHORT_SEARCH = 9  # the same of an argmax or argmin in vectors
 MAX_MAPPINGS = 6  # loop correspondences tried before two iteration spaces count as different
 
 
@@ -255,9 +256,9 @@ def _late_write(a: Kernel, b: Kernel) -> NoFuse | None:
 
 def _combined(a: Kernel, b: Kernel, dtypes: Mapping[str, DType]) -> Kernel:
     stages = list(a.stages)
-    looking = {x.name for x in (*a.accumulators, *b.accumulators) if x.kind in ("argmax", "argmin", "any", "all")}
+    kinds = {x.name: x.kind for x in (*a.accumulators, *b.accumulators)}
     for stage in b.stages:
-        place = _place(stages, stage, dtypes, partial(_hinder, looking=looking, outer=a.outer))
+        place = _place(stages, stage, dtypes, partial(_hinder, kinds=kinds, outer=a.outer))
         if place is None:
             stages.append(stage)
         else:
@@ -296,18 +297,22 @@ def _place(
     return earliest if earliest < len(stages) else None
 
 
-def _hinder(one: Stage, other: Stage, looking: set[str], outer: Sequence[Loop]) -> bool:
-    """Whether two stages along a row are quicker one after the other, where both could run at once. A search, whose
-    accumulators are `looking`, goes block by block to the place of an extremum, or up to the first hit of an any or
-    all. A gather has a check in it, and a fold next to either would lose its vectors. Columns run side by side, where
-    it does not matter."""
-    if not one.loops or _as_int(one.loops[-1].extent) < LONG_SEARCH:
+def _hinder(one: Stage, other: Stage, kinds: Mapping[str, ReductionKind], outer: Sequence[Loop]) -> bool:
+    """Whether two stages along a row are quicker one after the other, where both could run at once. A search goes block
+    by block to the place of an extremum, or up to the first hit of an any or all. A gather has a check in it, and a
+    fold next to either would lose its vectors. Columns run side by side, where it does not matter. `kinds` are those of
+    the accumulators."""
+    extent = _as_int(one.loops[-1].extent) if one.loops else 0
+    if extent < SHORT_SEARCH:
         return False
     if outer and any(stride(x.index, outer[-1].variable) == 1 for s in (one, other) for x in accesses(s.body)):
         return False
     folds = [_made_accumulators(s.body) for s in (one, other)]
-    if any(not looking.isdisjoint(f) for f in folds):
+    found = {kinds[name] for f in folds for name in f if name in kinds}
+    if found & {"argmax", "argmin"}:
         return True
+    if extent < LONG_SEARCH or found & {"any", "all"}:
+        return extent >= LONG_SEARCH
     gathers = [any(isinstance(i, Indirect) for i in instructions_of(s.body)) for s in (one, other)]
     return any(folds[k] and not gathers[k] and gathers[1 - k] for k in (0, 1))
 

@@ -13,7 +13,7 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
 from broadloom.fusion.handlers import accesses
-from broadloom.fusion.ir import Accumulator, Buffer, Layout, Loop, ReductionKind
+from broadloom.fusion.ir import Accumulator, Buffer, Layout, Load, Loop, ReductionKind
 from broadloom.fusion.loops import by_step
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.vectors import stride
@@ -269,6 +269,7 @@ def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
         result = node.types[0]
         kept, reduced = _split_axes(len(x.shape), [node.attributes["axis"]])
         buffer = state.destination(ids[0], result.dtype, result.shape)
+        x = _in_steps(state, x, reduced[0])
         outer, outer_index = _loops(x.shape, kept, "i")
         place = _result_index(node, len(x.shape), outer_index)
         if _is_long(x.shape, kept, reduced) and _chunks(x.shape[reduced[0]]) != 1:
@@ -286,6 +287,28 @@ def lower_arg_reduction(kind: ReductionKind) -> Callable[..., TensorBox]:
         return TensorBox.whole(StorageBox(result.dtype, result.shape, None, buffer))
 
     return lower
+
+
+def _in_steps(state: Lowering, x: TensorBox, axis: int) -> TensorBox:
+    """The tensor, or a copy of a large one whose elements along `axis` lie at no one step - axes that are one in
+    another order than memory has them - as each is looked at twice, and in vectors."""
+    size = product(x.shape)
+    if isinstance(size, int) and size < LONG:
+        return x
+    index = loop_nest(x.shape, "i")[1]
+    along = index[axis]
+
+    def load(ops: Inlining) -> None:
+        x.load(ops, index)
+
+    if not isinstance(along, Symbol):
+        return x
+    loads = (i for i in state.record(load).body().instructions if isinstance(i, Load))
+    if all(stride(i.index, along) is not None for i in loads):
+        return x
+    copied = state.buffer(x.dtype, contiguous(x.shape))
+    state.copy_to(x, copied)
+    return TensorBox.whole(StorageBox(x.dtype, x.shape, None, copied))
 
 
 def _chunks(size: Size) -> Size:
