@@ -169,3 +169,40 @@ def test_the_report_says_how_and_why(rng: np.random.Generator) -> None:
     g = compiled(lambda x, y: x @ y)
     g(x.astype(np.int64), y.astype(np.int64))
     assert "in groups of" not in str(g.report())
+
+
+def quantised(x: Array, scale: float) -> Array:
+    return np.asarray(np.clip(np.rint(x * np.float32(scale)), -127, 127).astype(np.int8))
+
+
+def test_operands_that_are_quantised_stay_bytes(rng: np.random.Generator) -> None:
+    """They are made where they are packed, or kept as bytes; never as what they are converted to."""
+
+    def one(x: Array, w: Array) -> Array:
+        return np.matmul(quantised(x, 30), w, dtype=np.int32)
+
+    def by_rows(x: Array, w: Array) -> Array:
+        scale = np.float32(127) / np.abs(x).max(axis=1, keepdims=True)
+        return np.matmul(np.rint(x * scale).astype(np.int8), w, dtype=np.int32)
+
+    def two(x: Array, w: Array) -> Array:
+        hidden = np.maximum(np.matmul(quantised(x, 30), w, dtype=np.int32).astype(np.float32) * np.float32(1e-3), 0)
+        return np.matmul(quantised(hidden, 20), w, dtype=np.int32)
+
+    x, w = rng.normal(size=(128, 130)).astype(np.float32), draw(rng, (130, 130), np.int8)
+    for function, kept in ((one, []), (by_rows, ["int8"]), (two, ["int8"])):
+        for dynamic in (False, True):
+            f = compiled(function, dynamic=dynamic)
+            np.testing.assert_array_equal(f(x, w), function(x, w))
+            memory = [a.dtype for a in f.report().allocations if a.dtype != "float32"]
+            assert set(memory) <= {"int8"} and (memory == kept or dynamic)
+
+
+def test_bytes_that_are_returned_as_well(rng: np.random.Generator) -> None:
+    def both(x: Array, w: Array) -> tuple[Array, Array]:
+        q = quantised(x, 30)
+        return q, np.matmul(q, w, dtype=np.int32)
+
+    x, w = rng.normal(size=(128, 130)).astype(np.float32), draw(rng, (130, 130), np.int8)
+    for got, want in zip(compiled(both)(x, w), both(x, w), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -12,8 +12,8 @@ from broadloom import dtypes
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, broadcast_index, contiguous
 from broadloom.fusion.dots import told
-from broadloom.fusion.ir import Buffer, Extern, Layout, ReductionKind, Region
-from broadloom.fusion.lower import Lowering
+from broadloom.fusion.ir import Buffer, Compute, Extern, Layout, ReductionKind, Region
+from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.lowerings import lanes
 from broadloom.fusion.lowerings.reductions import lower_fold
 from broadloom.fusion.lowerings.sorting import strided_region
@@ -156,6 +156,8 @@ def _tiles(
     """The step of `codegen.matmul`. A vector is a matrix of one row or column."""
     result = node.types[0]
     total = SUMS[result.dtype]
+    for t in (x, y):
+        _keep_narrow(state, t, total)
     left, right = (_converted(state, t, total) or strided_region(state, t) for t in (x, y))
 
     def run(made: Buffer) -> None:
@@ -193,6 +195,23 @@ def _converted(state: Lowering, x: TensorBox, total: DType) -> Region | None:
     if found is None or not found[0].aligned or found[0].dtype.kind not in "iuf":
         return None
     return Region(found[0].name, found[1])
+
+
+def _keep_narrow(state: Lowering, x: TensorBox, total: DType) -> None:
+    """Where a tensor is a conversion, to the dtype of the sums, of short integers that are computed, these get a buffer
+    and not what they become: it is smaller, and they can be multiplied in groups."""
+    converted = x.storage
+    if converted.buffer is not None or converted.dtype is not total or len(converted.operands) != 1:
+        return
+    (short,) = converted.operands
+    if short.buffer is not None or short.dtype.kind not in "iu" or short.dtype.bits >= total.bits:
+        return
+    _, index = loop_nest(converted.shape, "v")
+    ops = Inlining()
+    converted.load(ops, index)
+    *_, last = ops.instructions
+    if last == Compute("cast", (len(ops.instructions) - 2,), total, (("dtype", total),)):
+        state.realize(short)
 
 
 def _with_ones(layout: Layout, row: bool, column: bool) -> Layout:
