@@ -31,21 +31,27 @@ C_LIBRARY = (
 )  # fmt: skip
 
 
+# What unloads the code of a library, by its name: not held by the library itself, where the collector of cycles would
+# come upon it, in any thread and without the lock.
+_trackers: dict[str, Any] = {}
+
+
 class Library:
     """Linked code. `address(name)` is the address of a defined function; it is valid while this object lives;
     dropping the last reference unloads the code.
     """
 
-    __slots__ = ("_addresses", "_jit", "_tracker", "name")
+    __slots__ = ("_addresses", "name")
 
-    def __init__(self, name: str, addresses: Mapping[str, int], tracker: Any, jit: Any) -> None:
-        self.name, self._addresses, self._tracker, self._jit = name, dict(addresses), tracker, jit
+    def __init__(self, name: str, addresses: Mapping[str, int], tracker: Any) -> None:
+        self.name, self._addresses = name, dict(addresses)
+        _trackers[name] = tracker
 
     def __del__(self) -> None:
         # Unloading goes through LLVM, so it takes the lock; at the end of the process nothing is unloaded.
         if not sys.is_finalizing():
             with llvm_lock:
-                del self._tracker
+                del _trackers[self.name]
 
     def address(self, name: str) -> int:
         """The address of `name`. Raises `CodegenError` when the library does not define it."""
@@ -66,7 +72,7 @@ class Library:
 
 def keep_forever(library: Library) -> Library:
     """Keeps the code until the process ends, past interpreter shutdown: for code that other threads may be in."""
-    for thing in (library, library._tracker, library._jit):
+    for thing in (library, _trackers[library.name], _jit()):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return library
 
@@ -184,4 +190,4 @@ def link(objects: Mapping[str, bytes] | Iterable[bytes], symbols: Mapping[str, i
             tracker = builder.link(_jit(), title)
         except RuntimeError as error:
             raise CodegenError("LLVM could not link generated code", got=str(error)) from error
-    return Library(title, {name: tracker[name] for name in owner}, tracker, _jit())
+    return Library(title, {name: tracker[name] for name in owner}, tracker)

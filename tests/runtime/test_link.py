@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from llvmlite.binding.orcjit import ResourceTracker
 
 from broadloom.errors import CodegenError
 from broadloom.runtime import symbols
 from broadloom.runtime.link import link, object_symbols
-from broadloom.runtime.target import emit_object, host
+from broadloom.runtime.target import emit_object, host, llvm_lock
 
 
 def build(text):
@@ -89,6 +90,20 @@ def test_many_libraries_come_and_go():
         assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)(2.0) == 20.0
         del library
     gc.collect()
+
+
+def test_code_is_unloaded_under_the_lock_whoever_finds_it_dead(monkeypatch):
+    """So that no child of a fork inherits LLVM in the hands of a thread that it does not have."""
+    held = []
+    dispose = ResourceTracker._dispose
+    monkeypatch.setattr(ResourceTracker, "_dispose", lambda self: held.append(llvm_lock._is_owned()) or dispose(self))
+    for in_a_cycle in (False, True):
+        found = [link([build(OUTSIDE)])]
+        if in_a_cycle:
+            found.append(found)
+        del found
+        gc.collect()
+    assert held == [True, True]
 
 
 def test_functions_of_the_python_executable_are_in_reach():
