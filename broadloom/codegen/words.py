@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broadloom.fusion.ir import Body, Instruction, Kernel, Load, Loop, Masked, Stage, Store
+from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.ir import Body, Indirect, Instruction, Kernel, Load, Loop, Masked, Stage, Store
 from broadloom.symbolic import Add, Expr, Size, Symbol, free_symbols, range_of, total
 
 LONG = 8  # nodes of an expression that is a word
@@ -21,7 +22,10 @@ LONG = 8  # nodes of an expression that is a word
 
 def with_words(kernel: Kernel) -> tuple[Kernel, Mapping[Symbol, Size]]:
     """The kernel with words, and their values; the same kernel where nothing in it is long."""
-    words = _Words({loop.variable for loop in kernel.outer} | {v.variable for s in kernel.stages for v in s.loops})
+    variables = {loop.variable for loop in kernel.outer} | {v.variable for s in kernel.stages for v in s.loops}
+    bodies = [s.body for s in kernel.stages]
+    looked_up = {i.symbol for body in bodies for i in instructions_of(body) if isinstance(i, Indirect)}
+    words = _Words(variables | looked_up)
     outer = tuple(map(words.loop, kernel.outer))
     stages = tuple(map(words.stage, kernel.stages))
     if not words.values:
