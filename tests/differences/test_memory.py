@@ -169,6 +169,30 @@ def test_large_results_come_from_the_handler_of_broadloom():
     assert DEFAULT_LIMIT <= 512 << 20
 
 
+def doubled_and_reversed(x):
+    y = x * 2
+    return y[::-1], y
+
+
+@pytest.mark.difference("Results own their data, as NumPy's do.")
+def test_views_among_results_share_a_block():
+    view, whole = compiled(doubled_and_reversed)(np.arange(5.0))
+    assert np.shares_memory(view, whole) and not whole.flags.owndata and view.base is not whole
+    view, whole = doubled_and_reversed(np.arange(5.0))
+    assert whole.flags.owndata and view.base is whole
+
+
+@pytest.mark.difference("An array that is assigned to a part of itself is read as it was before")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_overlapping_parts_are_read_before_they_are_written(dynamic):
+    def f(x):
+        x[2:7] = x[:9:2]
+        return x
+
+    got, want = compiled(f, dynamic=dynamic)(np.arange(10)), f(np.arange(10))
+    assert got.tolist() == [0, 1, 0, 2, 4, 6, 8, 7, 8, 9] and want.tolist() != got.tolist()
+
+
 @pytest.mark.difference("An error that NumPy raises for a value, such as an index out of range,")
 def test_errors_name_the_first_element_and_leave_outputs_alone():
     def f(x, i, out):
