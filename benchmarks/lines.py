@@ -33,9 +33,9 @@ MEAN, FASTER_START, WARM_SHARE, EPILOGUE = 0.6, 20.0, 0.5, 1.03
 
 QUICK = "LLVM's quick code generator saves half of its time, but code runs 1.2 to 5 times as long"
 FFT = (
-    "jax and torch call a transform that is compiled already. Ours is made for its length: of 39 ms for 64, 55 to 60 "
-    "for 1000 to 4096, 85 for 65536 and 166 for a million LLVM takes 32, 47 to 51, 59 and 78, texts and tables of "
-    "roots 3 to 5, 20 and 30"
+    "jax and torch call a transform that is compiled already. Ours is made for its length: of 23 ms for 64, 31 to 34 "
+    "for 1000 and 1009 and 66 for 65536 LLVM takes 17, 23 to 25 and 32, for a million 45; texts and tables of roots 3 "
+    "to 5, 20 and 30. With loops that show their counters to LLVM's loop strength reduction it is 30 % more"
 )
 LIBRARY_FFTS = ("fft", *(f"fft-{n}" for n in (64, 1000, 1009, 4096, 65536, 1_000_000)))
 LIBRARY_PRODUCTS = ("matmul 64", "matmul 1024", "matmul 2048", "matmul batched", "matmul-symbolic")
@@ -68,22 +68,26 @@ REASONS: dict[str, str] = {
     "dense gelu: epilogue": "on one thread the way through the nearest cache adds 0.9 % and gelu 1.9 %, which is about "
     "the time of its 25 multiplications for 16 elements, two a cycle; where vectors do not take turns it is 0.3 to "
     "0.8 % more; six additions fewer in tanh make no difference that could be told from noise",
-    "first call over jax's": "50 to 85 % of a first call is LLVM's. Where all vectors are written out, its passes take "
+    "first call over jax's": "40 to 80 % of a first call is LLVM's. Where all vectors are written out, its passes take "
     "2 to 5 ms and its code generator 7 to 40; its quick one (fast-compile) saves half, but code runs 1.2 to 5 times "
-    "as long; its level 1 saves 5 %; without loop strength reduction, which is for a whole process to say, it is 15 %",
-    "W3a: first call over jax's": f"of 27 ms LLVM takes 15, the call 1; {QUICK}",
+    "as long; its level 1 saves 5 %; loops that hide their counters from its loop strength reduction save 5 to 30 %, "
+    "where code does not run longer for it",
+    "W3a: first call over jax's": f"of 23 ms LLVM takes 11, the call 1; {QUICK}",
+    "W9a: first call over jax's": "of 220 ms LLVM takes 147, its code generator most of it: six products, each with "
+    "tiles, packing and what is pointwise around it",
     "W3b: first call over jax's": f"of 38 ms LLVM takes 24, the call 3: vectors of columns are written out; {QUICK}",
     "W6: first call over jax's": f"of 40 ms LLVM takes 21, for two kernels, making their text 5; {QUICK}",
     "W13: first call over jax's": f"of 117 ms LLVM takes 78, fusion and text 22: one kernel with a ring of rows, whose "
     f"edges are loops of their own; {QUICK}",
     "copy: first call over jax's": "13 of 42 ms of processor time compile, 11 are the call; the rest is the system's, "
     "which clears 256 MB of new pages",
-    "dense gelu: first call over jax's": "jax calls a product that is compiled already. Of 65 ms LLVM takes 43, for "
-    "our own with packing and its tiles of every height; the call itself takes 10",
+    "dense gelu: first call over jax's": "jax calls a product that is compiled already. Of 51 ms LLVM takes 29, for "
+    "our own with packing, its tiles and what follows each; the call itself takes 10",
     **{
-        f"{line}: first call over jax's": "jax calls a product that is compiled already. Of ours, 21 ms for 64, 55 for "
-        "1024 and 48 for the batch, LLVM takes 16, 37 and 37: tiles of every height, and packing where there is any; "
-        "of 121 ms for 2048 the product is 80; for all sizes at once 108 of 125"
+        f"{line}: first call over jax's": "jax calls a product that is compiled already. Of ours, 19 ms for 64, 39 for "
+        "1024 and 32 for the batch, LLVM takes 13, 22 and 22: a tile or two, what hands out tasks, and packing where "
+        "there is any; of 121 ms for 2048 the product is 80; for all sizes at once 50 of 65: code for few rows as "
+        "well. What runs once for each task is optimised, or small products take 5 to 10 % longer"
         for line in LIBRARY_PRODUCTS
     },
     "matmul batched: warm first call over jax's": "16 ms against 8 to capture, read and link, of which the product and "
@@ -106,10 +110,10 @@ REASONS: dict[str, str] = {
         "object and to link it"
         for line in ("W11b", "W11c", *CALLED_BY_TORCH)
     },
-    "W11b: first call over torch-compile's": "torch calls LAPACK. Of 58 ms LLVM's code generator takes 43, of which "
-    "the quick one saves 15: most is the choice of instructions for the shuffles that transpose 8x8 blocks",
-    "W11c: first call over torch-compile's": "torch calls LAPACK. Of 42 ms LLVM's code generator takes 32, of which "
-    "the quick one saves 13: shuffles, as in solves",
+    "W11b: first call over torch-compile's": "torch calls LAPACK. Of 35 ms LLVM takes 26 (of 63 it took 54, before "
+    "blocks were transposed by shuffles that are one instruction each)",
+    "W11c: first call over torch-compile's": "torch calls LAPACK. Of 26 ms LLVM takes 19, of which loop strength "
+    "reduction has 5; loops that hide their counters from it run 3 % longer",
     "copy: first call over torch-compile's": "as over jax's",
     "copy: warm first call over torch-compile's": "a twentieth of a second is less than the call takes with new pages "
     "for its 256 MB, 20 to 24 ms",
