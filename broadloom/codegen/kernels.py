@@ -15,10 +15,10 @@ from broadloom.codegen.accumulators import Emit
 from broadloom.codegen.body import Place
 from broadloom.codegen.forms import form_of
 from broadloom.codegen.index import I64_MAX
+from broadloom.codegen.inner_loops import local_place
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, i32, i64
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.nest import NestBuilder
-from broadloom.codegen.stage_loops import local_place
 from broadloom.codegen.streams import Stream
 from broadloom.codegen.words import with_words
 from broadloom.fusion.handlers import bodies_of, instructions_of, stages_of

@@ -25,11 +25,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broadloom.codegen.body import Lanes
+from broadloom.codegen.inner_loops import Run
 from broadloom.codegen.llvm import Phi, Val, i64
 from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
 from broadloom.codegen.rows import LONG, Row
-from broadloom.codegen.stage_loops import Run
 from broadloom.codegen.tiles import TileLoops
 from broadloom.fusion.cost import body_cost
 from broadloom.fusion.ir import Ring, Table
