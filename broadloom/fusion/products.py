@@ -18,6 +18,7 @@ from broadloom.symbolic import Size, product
 
 SMALL_PRODUCT = 32 * 32 * 32  # multiply-adds below which the loops are as fast
 FEW_ROWS = 6  # rows up to which a matrix is rather read once for each than packed
+ROWS_READ_APART = 3  # rows up to which it is, rather than read as it lies by tiles of all rows
 TASK_COLUMNS = 256  # about as many columns are computed with one packed block of the left operand
 CACHED_RIGHT = 4  # of the second cache, what a right operand takes that is read as it lies
 SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond

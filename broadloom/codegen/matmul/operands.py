@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from broadloom.codegen.forms import form_of
+from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.dtypes import BY_NAME, DType
 from broadloom.errors import VerifyError
 from broadloom.fusion.handlers import bodies_of, effects_of, index_of, instructions_of
 from broadloom.fusion.ir import Buffer, Extern, Indirect, Kernel, Layout, Region
 from broadloom.fusion.memory_plan import unstored
-from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, is_turned
+from broadloom.fusion.products import FEW_ROWS, ROWS_READ_APART, SUMS_PER_UNIT, TASK_COLUMNS, is_turned
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, Size, Symbol, free_symbols, product
 
@@ -171,7 +172,13 @@ def row_by_row(p: Problem) -> Problem | None:
     found = replace(p, left=left, right=right, result=result)
     sizes = [product(found.c.shape[:-2]), *p.words]
     found = replace(found, words=tuple(dict.fromkeys(n for n in sizes if isinstance(n, Expr))))
-    return found if found.thin else None
+    tiled = found.thin == "across" and isinstance(p.m, int) and p.m >= ROWS_READ_APART and not _is_one_task(p)
+    return found if found.thin and not tiled else None
+
+
+def _is_one_task(p: Problem) -> bool:
+    """Whether tiles would be one thread's, where a long sum can be cut into parts for several."""
+    return isinstance(p.n, int) and p.n <= TASK_COLUMNS and not (isinstance(p.k, int) and p.k <= SUM_BLOCK)
 
 
 def _row_axis(region: Region, shared: Size | None = None) -> Region:
