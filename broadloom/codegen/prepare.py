@@ -21,6 +21,7 @@ from broadloom.fusion.memory_plan import buffers_of
 from broadloom.fusion.tables import without_tables
 from broadloom.platform import Caches
 from broadloom.records import dataclass
+from broadloom.symbolic import free_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def prepare(program: Program, caches: Caches, *, brief: bool = False) -> Prepare
 def may_be_small(kernel: Kernel) -> bool:
     """Whether it depends on the call if the kernel's tables pay."""
     loops = (*kernel.outer, *(loop for s in stages_of(kernel) for loop in s.loops))
-    return bool(kernel.tables) and any(not isinstance(loop.extent, int) for loop in loops)
+    own = {*(loop.variable for loop in loops), *(r.row for r in kernel.rings)}
+    return bool(kernel.tables) and any(not free_symbols(loop.extent) <= own for loop in loops)
 
 
 def _keep_rows(steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer]) -> dict[int, Kept]:

@@ -34,6 +34,7 @@ def reserve(
     """Add destinations, from the end of the graph to its beginning; `new` makes a workspace buffer."""
     types = graph.types
     fresh, stored = _fresh(graph, (Trait.VIEW,)), _fresh(graph, INLINED) | _raising(graph)
+    changed: set[int] = set()  # values that are updated where they lie, and what lies in them
     value = len(types)
     for node in reversed(graph.nodes):
         value -= len(node.types)
@@ -46,12 +47,17 @@ def reserve(
             once = uses[operand] == 1 and operand not in node.inputs[1:]
             if once and operand not in destinations and types[operand] == node.types[0]:
                 destinations[operand] = destinations[result]
+                changed.add(operand)
         elif node.op.name == "permute" and result in destinations:
             operand = node.inputs[0]
             if operand in stored and uses[operand] == 1 and operand not in destinations:
                 destinations[operand] = _permuted(destinations[result], node.attributes["axes"])
+                changed.update({operand} if result in changed else ())
         elif node.op.name == "concat":
             parts = [v for v in node.inputs if v in fresh and node.inputs.count(v) == 1 and v not in destinations]
+            if result in changed:  # no part may be read after the update
+                parts = [v for v in parts if uses[v] == 1]
+                changed.update(parts)
             if any(types[v].ndim == node.types[0].ndim for v in parts):
                 if result not in destinations:
                     destinations[result] = new(node.types[0].dtype, contiguous(node.types[0].shape, orders[result]))

@@ -54,6 +54,25 @@ def test_the_report_counts_what_is_evaluated(photo):
     assert report.compiles[0].cache == "hit"
 
 
+def softened(x, gamma):
+    """Whose rows, where they are long, are made in strips, with ends that depend on the strip."""
+    t = np.pad(tone(x, gamma), 1, mode="edge")
+    rows = (t[:-2] + 2 * t[1:-1] + t[2:]) / 4
+    return (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 4
+
+
+@pytest.mark.parametrize("function", [tone, softened])
+def test_code_without_the_table_is_made_where_the_call_has_to_choose(function, tmp_path, rng):
+    photo, gamma = rng.integers(0, 256, (60, 20_000), dtype=np.uint8), np.float32(0.8)
+    for dynamic, kernels in ((False, 1), (True, 2)):
+        options = {"dump_dir": tmp_path / str(dynamic), "use_cache": False}
+        compiled = bl.compile(function, fullgraph=True, dynamic=dynamic, options=options)
+        np.testing.assert_allclose(compiled(photo, gamma), function(photo, gamma), rtol=1e-5)
+        (text,) = (p.read_text() for p in options["dump_dir"].rglob("*_module.ll"))
+        assert compiled.report().kernels[0].tables and len(compiled.report().kernels) == 1
+        assert text.count("define internal i32 @kernel.") == kernels
+
+
 def test_dump_and_trace_tell_the_decision(photo, tmp_path):
     options = {"dump_dir": tmp_path, "use_cache": False}
     bl.compile(tone, fullgraph=True, options=options)(photo, np.float32(0.8))
