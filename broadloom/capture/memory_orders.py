@@ -24,7 +24,7 @@ from broadloom.graph.strides import ORDINARY, Operand, dense_strides, representa
 from broadloom.records import dataclass
 from broadloom.symbolic import Expr, ShapeEnv, Size, Symbol, evaluate, free_symbols, gt
 
-MOST_STEPS = 1500  # layouts worked out to find that an order is the same for all sizes
+MOST_STEPS = 1500  # layouts worked out, and sizes ruled out, to find that an order is the same for all sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,13 @@ def _depends(
 ) -> bool:
     """Whether other sizes that the guards let in may give other orders or answers."""
     tried = 0
-    for values in _trials(env, hints, _sizes(steps)):
-        tried += len(steps)
+    sizes = _sizes(steps)
+    for values in _trials(env, hints, sizes):
+        tried += 1 + len(sizes) // 4 if values is None else len(steps)
         if tried > MOST_STEPS:
             return True
+        if values is None:
+            continue
         try:
             there, layouts = layouts_at(steps, values)
         except Inadmissible:
@@ -95,8 +98,9 @@ def _depends(
     return False
 
 
-def _trials(env: ShapeEnv, hints: Mapping[Symbol, int], sizes: Sequence[Expr]) -> Iterator[dict[Symbol, int]]:
-    """All ways to give each size none, one and more elements, or those of this call, as far as the guards allow."""
+def _trials(env: ShapeEnv, hints: Mapping[Symbol, int], sizes: Sequence[Expr]) -> Iterator[dict[Symbol, int] | None]:
+    """All ways to give each size none, one and more elements, or those of this call; None for those that the guards do
+    not allow."""
     reduced = {s: env.simplify(s) for s in hints}
     free = sorted({t for n in reduced.values() if isinstance(n, Expr) for t in free_symbols(n)}, key=lambda s: s.name)
     few = (1, 0) if all(isinstance(n, Symbol) for n in sizes) else (1, 2, 3, 0)  # where n > 1, n - 1 may be one
@@ -104,10 +108,9 @@ def _trials(env: ShapeEnv, hints: Mapping[Symbol, int], sizes: Sequence[Expr]) -
     for chosen in itertools.product(*choices):
         values = dict(zip(free, chosen, strict=True))
         values |= {s: evaluate(n, values) for s, n in reduced.items()}
-        if any(evaluate(n, values) < 0 for n in sizes):
-            continue
-        if all(r.holds(values) for r in env.guards if r.symbols <= values.keys()):
-            yield values
+        allowed = all(evaluate(n, values) >= 0 for n in sizes)
+        allowed = allowed and all(r.holds(values) for r in env.guards if r.symbols <= values.keys())
+        yield values if allowed else None
 
 
 def _sizes(steps: Sequence[ArrayHandle]) -> list[Expr]:

@@ -72,16 +72,30 @@ def evaluate(e: Size, values: Mapping[Symbol, int]) -> int:
     """The value of `e`. Raises KeyError for a symbol without a value, ZeroDivisionError where a divisor is 0."""
     if not isinstance(e, Expr):
         return e
+    return _evaluate(e, values, {})
+
+
+def _evaluate(e: Size, values: Mapping[Symbol, int], done: dict[Expr, int]) -> int:
+    """Each part once: what parts are made of may be shared many times over."""
+    if not isinstance(e, Expr):
+        return e
     if isinstance(e, Symbol):
         return values[e]
+    found = done.get(e)
+    if found is None:
+        found = done[e] = _operation(e, values, done)
+    return found
+
+
+def _operation(e: Expr, values: Mapping[Symbol, int], done: dict[Expr, int]) -> int:
     if isinstance(e, Add):
-        return e.constant + sum(c * evaluate(m, values) for m, c in e.terms)
+        return e.constant + sum(c * _evaluate(m, values, done) for m, c in e.terms)
     if isinstance(e, Mul):
         result = e.coefficient
         for factor in e.factors:
-            result *= evaluate(factor, values)
+            result *= _evaluate(factor, values, done)
         return result
-    operands = [evaluate(o, values) for o in e.args]
+    operands = [_evaluate(o, values, done) for o in e.args]
     if isinstance(e, FloorDiv):
         return operands[0] // operands[1]
     if isinstance(e, Mod):

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.capture import memory_orders
+from broadloom.symbolic import evaluate
 
 SIZES = (0, 1, 1, 2, 3, 4, 8)
 VIEWS = (
@@ -183,3 +185,22 @@ def test_long_programs_of_permuted_arrays_are_not_tried_out():
         x = np.ones(shape)
         assert g(x).strides == f(x).strides
     assert compiles(g) == 2
+
+
+def test_sizes_that_guards_rule_out_count(monkeypatch):
+    """Of many sizes there are too many choices to look at, also where guards allow hardly any."""
+    looked_at = []
+    monkeypatch.setattr(memory_orders, "evaluate", lambda n, values: looked_at.append(n) or evaluate(n, values))
+
+    def long(*arrays):
+        if any(x.shape[0] < 50 for x in arrays):
+            return arrays[0]
+        return np.concatenate([arrays[k][: arrays[k + 1].shape[0] // 2] for k in range(12)]) * 2
+
+    f = bl.compile(long, fullgraph=True, dynamic=True)
+    for size in (60, 75):
+        arrays = [np.asfortranarray(np.arange(3.0 * (size + k)).reshape(-1, 3)) for k in range(13)]
+        got, want = f(*arrays), long(*arrays)
+        np.testing.assert_array_equal(got, want)
+        assert got.strides == want.strides
+    assert 0 < len(looked_at) < 20 * memory_orders.MOST_STEPS
