@@ -40,10 +40,6 @@ FFT = (
 LIBRARY_FFTS = ("fft", *(f"fft-{n}" for n in (64, 1000, 1009, 4096, 65536, 1_000_000)))
 LIBRARY_PRODUCTS = ("matmul 64", "matmul 1024", "matmul 2048", "matmul batched", "matmul-symbolic")
 CALLED_BY_TORCH = ("W15a", *LIBRARY_PRODUCTS, "matmul-int8", "matmul-bfloat16", *LIBRARY_FFTS)
-SHARED_MEMORY = (
-    "kept with the other way of memory in this run: the bandwidth of this shared machine moves, three measurements of "
-    "the triad within ten minutes gave 80, 47 and 46 GB/s, and the limit is not measured in the workload's rounds"
-)
 # Why a line is missed, as it was measured, and what was tried; by "line: kind", or by the kind for all lines of it. A
 # line that has no name in the list of promises goes by its workload's. Parts of first calls are processor time.
 REASONS: dict[str, str] = {
@@ -57,14 +53,6 @@ REASONS: dict[str, str] = {
     "matmul 64: speed": "the multiply-adds take 1.96 us at their peak rate and a call that does little 0.18, BLAS "
     "2.80: 1.31 is the most there is, and 0.08 us pass between the 11 tiles; nothing is packed and no thread is "
     "asked for; the loop over products unrolled 2, 4 and 8 times takes 0.5, 0.8 and 1 % longer",
-    "matmul 1024: speed": "in turns with OpenBLAS in one process it has 0.99 of its speed, after pauses of 30 ms 0.96 "
-    "(0.82 while workers woke up on the caller's processor), and with memory kept 1.05 in this run: each result is "
-    "4 MB of new pages here",
-    "matmul 2048: speed": "in turns with OpenBLAS in one process, 0 to 100 ms apart, it has 1.02 to 1.04 of its speed, "
-    "and with fresh memory 1.03 in this run",
-    "W4: share": SHARED_MEMORY,
-    "W5a: share": SHARED_MEMORY,
-    "matrix-vector: share": SHARED_MEMORY,
     "dense gelu: epilogue": "on one thread the way through the nearest cache adds 0.9 % and gelu 1.9 %, which is about "
     "the time of its 25 multiplications for 16 elements, two a cycle; where vectors do not take turns it is 0.3 to "
     "0.8 % more; six additions fewer in tanh make no difference that could be told from noise",
@@ -76,9 +64,9 @@ REASONS: dict[str, str] = {
     "W9a: first call over jax's": "of 220 ms LLVM takes 147, its code generator most of it: six products, each with "
     "tiles, packing and what is pointwise around it",
     "W3b: first call over jax's": f"of 38 ms LLVM takes 24, the call 3: vectors of columns are written out; {QUICK}",
-    "W6: first call over jax's": f"of 40 ms LLVM takes 21, for two kernels, making their text 5; {QUICK}",
-    "W13: first call over jax's": f"of 117 ms LLVM takes 78, fusion and text 22: one kernel with a ring of rows, whose "
-    f"edges are loops of their own; {QUICK}",
+    "W6: first call over jax's": f"of 21 ms LLVM takes 13, making the text of its one kernel 3; {QUICK}",
+    "W13: first call over jax's": "of 115 ms LLVM took 90 in this run, which made the kernel a second time, without its "
+    f"table, for calls that cannot be; without that it is 78, of which LLVM takes 59: a ring of rows; {QUICK}",
     "copy: first call over jax's": "13 of 42 ms of processor time compile, 11 are the call; the rest is the system's, "
     "which clears 256 MB of new pages",
     "dense gelu: first call over jax's": "jax calls a product that is compiled already. Of 51 ms LLVM takes 29, for "
@@ -94,9 +82,10 @@ REASONS: dict[str, str] = {
     "the pages of its 28 MB are 5 to 10",
     "matmul-symbolic: warm first call over jax's": "9 ms against 6 to capture, read and link, of which the product and "
     "the pages of its 28 MB are 5",
-    "fft-1000000: warm first call over jax's": "19 ms where a run has this workload alone, 4 for the compiler's part; "
-    "120 to 130 in a process that has called forty others before: not found out why",
-    "matmul 1024: warm first call over jax's": "5 of 12 ms are the product itself, and of jax's 21 as well",
+    "fft-1000000: warm first call over jax's": "of 13 to 15 ms the call is 8, with new pages for its result and as "
+    "much workspace, and what is left to the compiler 4",
+    "matmul 1024: warm first call over jax's": "5 of 9 to 12 ms are the product itself, and of jax's 22 as well; a "
+    "first call is made once, and one that is disturbed shows as it is",
     "matmul 2048: warm first call over jax's": "40 of 52 ms are the product itself, and of jax's 63 as well",
     **{f"{line}: first call over jax's": FFT for line in LIBRARY_FFTS},
     **{
