@@ -65,8 +65,8 @@ REASONS: dict[str, str] = {
     "tiles, packing and what is pointwise around it",
     "W3b: first call over jax's": f"of 38 ms LLVM takes 24, the call 3: vectors of columns are written out; {QUICK}",
     "W6: first call over jax's": f"of 21 ms LLVM takes 13, making the text of its one kernel 3; {QUICK}",
-    "W13: first call over jax's": "of 115 ms LLVM took 90 in this run, which made the kernel a second time, without its "
-    f"table, for calls that cannot be; without that it is 78, of which LLVM takes 59: a ring of rows; {QUICK}",
+    "W13: first call over jax's": "of 115 ms LLVM took 90 in this run, which made the kernel a second time, without "
+    f"its table, for calls that cannot be; without that it is 78, of which LLVM takes 59: a ring of rows; {QUICK}",
     "copy: first call over jax's": "13 of 42 ms of processor time compile, 11 are the call; the rest is the system's, "
     "which clears 256 MB of new pages",
     "dense gelu: first call over jax's": "jax calls a product that is compiled already. Of 51 ms LLVM takes 29, for "

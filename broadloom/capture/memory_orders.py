@@ -107,9 +107,12 @@ def _trials(env: ShapeEnv, hints: Mapping[Symbol, int], sizes: Sequence[Expr]) -
     choices = [[n for n in dict.fromkeys((ORDINARY, *few, env.hint(s))) if n >= s.lo] for s in free]
     for chosen in itertools.product(*choices):
         values = dict(zip(free, chosen, strict=True))
-        values |= {s: evaluate(n, values) for s, n in reduced.items()}
-        allowed = all(evaluate(n, values) >= 0 for n in sizes)
-        allowed = allowed and all(r.holds(values) for r in env.guards if r.symbols <= values.keys())
+        try:
+            values |= {s: evaluate(n, values) for s, n in reduced.items()}
+            allowed = all(evaluate(n, values) >= 0 for n in sizes)
+            allowed = allowed and all(r.holds(values) for r in env.guards if r.symbols <= values.keys())
+        except ZeroDivisionError:  # nor can a call have sizes of which one is divided by none
+            allowed = False
         yield values if allowed else None
 
 

@@ -204,3 +204,17 @@ def test_sizes_that_guards_rule_out_count(monkeypatch):
         np.testing.assert_array_equal(got, want)
         assert got.strides == want.strides
     assert 0 < len(looked_at) < 20 * memory_orders.MOST_STEPS
+
+
+def test_a_size_may_be_divided_by_one_that_is_tried_as_none():
+    def f(x, y):
+        n = x.shape[0] - 1
+        v = x[1:].reshape(n, -1)
+        m = min(v.shape[0], y.shape[0])
+        return np.stack([v[:m], y[:m]], 1).reshape(2 * m, -1)
+
+    g = bl.compile(f, fullgraph=True, dynamic=True)
+    for n, m in ((5, 4), (4, 7), (2, 1)):
+        x, y = (np.asfortranarray(np.arange(3.0 * k).reshape(k, 3)) for k in (n, m))
+        np.testing.assert_array_equal(g(x, y), f(x, y))
+        assert g(x, y).strides == f(x, y).strides
