@@ -22,15 +22,16 @@ _NAME = re.compile(r"@([\w.]+)")
 _DEFINED = re.compile(r"(?m)^define [^@\n]*@([\w.]+)\(")
 _FUNCTION = re.compile(r"(?ms)^define .*?^}\n")
 _INTERNAL = "define internal "
+_FORMS = ' "vector-function-abi-variant"='  # of a scalar function that has vector forms
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Texts of modules that are to be linked, after which the functions `crossing` are internal."""
+    """Texts of modules that are to be linked, after which the functions `opened` are internal."""
 
     plain: str
     others: str
-    crossing: tuple[str, ...]
+    opened: tuple[str, ...]
 
 
 def is_ready(text: str) -> bool:
@@ -60,6 +61,8 @@ def parts_of(text: str) -> Parts | None:
     apart = {n for n in plain if n in functions and " alwaysinline " not in functions[n].partition("\n")[0]}
     others = _closure(own, {n: t for n, t in found.items() if n not in apart})
     crossing = sorted({n for o in others if o in found for n in _NAME.findall(found[o])} & apart)
+    # Seen in one module alone, it may lose an argument that is always the same, and is no longer like its vector forms.
+    open_ = sorted({*crossing, *(n for n in plain & functions.keys() if _FORMS in functions[n].partition("\n")[0])})
     rest = "".join(line for line in head if not line.startswith("@"))
     tail = text[end:]
 
@@ -71,9 +74,9 @@ def parts_of(text: str) -> Parts | None:
         return "".join((rest, *texts, tail))
 
     return Parts(
-        whole(plain, crossing, []),
+        whole(plain, open_, []),
         whole(others, [], crossing),
-        tuple(n for n in crossing if functions[n].startswith(_INTERNAL)),
+        tuple(n for n in open_ if functions[n].startswith(_INTERNAL)),
     )
 
 

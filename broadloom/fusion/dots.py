@@ -115,6 +115,7 @@ def grouping(dots: tuple[Dot, ...], left: DType, right: DType, total: DType) -> 
     """How the product of operands of these dtypes in memory, with sums of `total`, is made with one of these
     instructions; None where it is not.
 
+    >>> from broadloom.dtypes import int32
     >>> vnni = dots_of(frozenset(("avx512f", "avx512vnni")), 512)
     >>> [grouping(vnni, x, y, int32).correction for x, y in [(uint8, int8), (int8, int8), (uint8, uint8)]]
     [0, -128, 128]
@@ -148,6 +149,7 @@ def told(dots: tuple[Dot, ...], left: DType, right: DType, total: DType, sides: 
     """What a report says of how products of short numbers are added up; nothing of others, nor of few rows. `sides`
     are rows and columns.
 
+    >>> from broadloom.dtypes import int32
     >>> told(dots_of(frozenset(("avx2", "avxvnni")), 256), int8, int8, int32, (100, 9, 50))
     ', in groups of 4 by vpdpbusd'
     >>> told((), int8, uint8, int32, (100, 9, 50))

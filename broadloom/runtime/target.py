@@ -144,7 +144,7 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
     module, plain = (_passed(x, target, level, context) for x in (parts.others, parts.plain))
     try:
         module.link_in(plain)
-        for name in parts.crossing:
+        for name in parts.opened:
             module.get_function(name).linkage = "internal"
         module.verify()
     except RuntimeError as error:
