@@ -1,9 +1,9 @@
-"""The loops of a kernel that runs tile by tile (`plans.tiled_loop`): what lies across is turned in registers.
+"""The loops of a kernel that runs tile by tile (`fusion.tiling`): what lies across is turned in registers.
 
 What goes in: a tiled kernel, the addresses of its buffers, and a tile. What comes out: code for all points of the tile.
 
 What holds: elements that lie side by side along the other loop than the one that vectors walk along (`turned.py`) are
-moved square by square (`turning.py`) to or from a small buffer on the stack, in which they lie as the vectors do; so
+moved square by square (`transpose.py`) to or from a small buffer on the stack, in which they lie as the vectors do; so
 each line of memory is used while it is there, whatever takes its place in the cache. A tile has as many points along
 each side as a square, unless the whole loop has fewer: then elements are moved one by one. The last of a row of squares
 ends with the tile, so elements that it shares with the one before are moved twice.
@@ -16,18 +16,21 @@ from functools import partial
 
 from broadloom.codegen.llvm import Val, i64, vector
 from broadloom.codegen.memory import LINE, emit_prefetch
+from broadloom.codegen.outline import vector_bits
 from broadloom.codegen.plans import ALONG, DOWN
 from broadloom.codegen.points import Past, PointLoops
 from broadloom.codegen.rows import Row
 from broadloom.codegen.steps import load_window, store_near
 from broadloom.codegen.streams import points_together
+from broadloom.codegen.transpose import transposed
 from broadloom.codegen.turned import LEFT, PITCH, TOP, Turned
-from broadloom.codegen.turning import side_of, turn
 from broadloom.fusion.handlers import Access, accesses, bodies_of, instructions_of
 from broadloom.fusion.ir import Indirect, Loop
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Symbol, free_symbols
+
+MOST = 16  # elements along a side of a square
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Side:
     loop: Loop
     start: Val
     end: Val
+
+
+def side_of(bits: int, features: frozenset[str]) -> int:
+    """Elements of so many bits along the side of a square that is turned at once."""
+    return min(MOST, vector_bits(features) // bits)
 
 
 class TileLoops(PointLoops):
@@ -150,11 +158,13 @@ class TileLoops(PointLoops):
             emit_prefetch(b, b.gep(element, place, leap, flags=""))
         align_here = min(turned.bits // 8, 8)
         if turned.stored:
-            columns = turn(b, [b.load(vector(element, n), r, align_here) for r in rows])
+            columns = transposed(b, [b.load(vector(element, n), r, align_here) for r in rows])
             for column, place in zip(columns, places, strict=True):
                 store_near(b, column, place, align, step, None)
             return
-        for row, place in zip(turn(b, [self._near(element, p, align, n, step) for p in places]), rows, strict=True):
+        for row, place in zip(
+            transposed(b, [self._near(element, p, align, n, step) for p in places]), rows, strict=True
+        ):
             b.store(row, place, align_here)
 
     def _near(self, element: str, address: Val, align: int, count: int, step: int) -> Val:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE
 from broadloom.dtypes import DType
 from broadloom.fusion.handlers import Redirecting, accesses, bodies_of, instructions_of, replay
-from broadloom.fusion.ir import Buffer, Indirect, Kernel, Layout, Load, Stage, Store
+from broadloom.fusion.ir import Buffer, Indirect, Kernel, Layout, Load, Reduce, Stage, Store
 from broadloom.fusion.tiling import tiled_loop
 from broadloom.fusion.vectors import NEAR, stride
 from broadloom.records import dataclass
@@ -89,8 +89,9 @@ def _moved(kernel: Kernel) -> list[tuple[str, Size, str, DType]]:
 
 
 def _dtype_of(stage: Stage, store: Store) -> DType:
-    dtype: DType = stage.body.instructions[store.value].dtype  # type: ignore[union-attr]
-    return dtype
+    value = stage.body.instructions[store.value]
+    assert not isinstance(value, Store | Indirect | Reduce)  # which have no value
+    return value.dtype
 
 
 def _lies_across(index: Size, first: Symbol, second: Symbol) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broadloom.fusion.handlers import instructions_of
+from broadloom.fusion.handlers import accesses, instructions_of
 from broadloom.fusion.ir import Body, Indirect, Instruction, Kernel, Load, Loop, Masked, Stage, Store
 from broadloom.symbolic import Add, Expr, Size, Symbol, free_symbols, range_of, total
 
@@ -22,10 +22,12 @@ LONG = 8  # nodes of an expression that is a word
 
 def with_words(kernel: Kernel) -> tuple[Kernel, Mapping[Symbol, Size]]:
     """The kernel with words, and their values; the same kernel where nothing in it is long."""
-    variables = {loop.variable for loop in kernel.outer} | {v.variable for s in kernel.stages for v in s.loops}
-    bodies = [s.body for s in kernel.stages]
+    loops, bodies = (*kernel.outer, *(v for s in kernel.stages for v in s.loops)), [s.body for s in kernel.stages]
+    sizes = (*(loop.extent for loop in loops), *(a.index for body in bodies for a in accesses(body)))
+    if not any(map(_is_long, sizes)):
+        return kernel, {}
     looked_up = {i.symbol for body in bodies for i in instructions_of(body) if isinstance(i, Indirect)}
-    words = _Words(variables | looked_up)
+    words = _Words(looked_up | {loop.variable for loop in loops})
     outer = tuple(map(words.loop, kernel.outer))
     stages = tuple(map(words.stage, kernel.stages))
     if not words.values:
@@ -83,9 +85,9 @@ class _Words:
         return found
 
 
-def _is_long(e: Expr) -> bool:
+def _is_long(e: Size) -> bool:
     """Whether an expression has as many nodes as a word is worth."""
-    count, pending = 0, [e]
+    count, pending = 0, [e] if isinstance(e, Expr) else []
     while pending and count < LONG:
         node = pending.pop()
         count += 1

@@ -6,7 +6,7 @@ a part of a concatenation in its place in the whole, a value that is only an out
 that output's memory.
 
 What holds: a value gets at most one destination, of its own dtype and shape; whether it could be made there is seen
-when it is lowered, and if not, it is copied.
+when it is lowered, and if not, it is copied. A value that is read after its place was updated has another place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def reserve(
             operand = node.inputs[0]
             if operand in stored and uses[operand] == 1 and operand not in destinations:
                 destinations[operand] = _permuted(destinations[result], node.attributes["axes"])
-                changed.update({operand} if result in changed else ())
+                if result in changed:
+                    changed.add(operand)
         elif node.op.name == "concat":
             parts = [v for v in node.inputs if v in fresh and node.inputs.count(v) == 1 and v not in destinations]
             if result in changed:  # no part may be read after the update

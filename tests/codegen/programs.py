@@ -37,6 +37,16 @@ from broadloom.symbolic import Symbol
 N, M = Symbol("n"), Symbol("m")
 SIZES = ((N, 0, "size", 0), (M, 0, "size", 1))
 
+HERE = host().features
+
+
+def without(*names):
+    kept = [f for f in HERE.split(",") if not f[1:].startswith(names)]
+    return ",".join([*kept, *(f"-{f[1:]}" for f in HERE.split(",") if f[1:].startswith(names))])
+
+
+FEATURES = {"host": HERE, "no-avx512": without("avx512"), "no-avx": without("avx", "f16c", "fma")}
+
 
 def as_loops():
     """Within the `with`, products of matrices are lowered to loops."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,17 +11,10 @@ import broadloom as bl
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.parts import is_ready
 from broadloom.codegen.plans import COLUMN_STEP, runs_in_columns
-from broadloom.runtime.target import assembly, host
+from broadloom.runtime.target import assembly
 
-from . import programs
-from .programs import Native
-from .test_panels import FEATURES, HERE, kernels, program
-
-
-@pytest.fixture(params=sorted(FEATURES))
-def machine(request, monkeypatch):
-    target = replace(host(), features=FEATURES[request.param])
-    monkeypatch.setattr(programs, "host", lambda: target)
+from .programs import HERE, Native
+from .test_panels import kernels, program
 
 
 def softmax(x):

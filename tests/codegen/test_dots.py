@@ -17,9 +17,8 @@ from broadloom.fusion.dots import dots_of, grouping
 from broadloom.runtime.target import Target, assembly, host
 
 from . import programs
-from .programs import Native
+from .programs import FEATURES, Native
 from .test_matmul import program
-from .test_panels import FEATURES
 
 INTEGERS = {np.int8: int8, np.uint8: uint8, np.int16: int16, np.uint16: uint16}
 DOTS = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|pmaddwd|sdot|udot|usdot)\b")

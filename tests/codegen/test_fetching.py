@@ -10,7 +10,7 @@ from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
 from broadloom.codegen.memory import LINE
 from broadloom.codegen.plans import ALONG
-from broadloom.codegen.turning import side_of
+from broadloom.codegen.tiles import side_of
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.passes.table import default_pipeline

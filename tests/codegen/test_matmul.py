@@ -17,8 +17,7 @@ from broadloom.passes.table import default_pipeline
 from broadloom.runtime.target import host
 
 from . import programs
-from .programs import Native
-from .test_panels import FEATURES
+from .programs import FEATURES, Native
 
 PAIRS = [((33, 70), (70, 39)), ((100, 1100), (1100, 90)), ((300, 80), (80,)), ((80,), (80, 300)), ((3, 900), (900, 70))]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,28 +16,12 @@ from broadloom.dtypes import bfloat16
 from broadloom.fusion.collapse import collapse
 from broadloom.fusion.ir import Kernel
 from broadloom.passes.table import default_pipeline
-from broadloom.runtime.target import assembly, host
+from broadloom.runtime.target import assembly
 
 from . import programs
 from .programs import Native
 
 SHAPES = [(2, 9, 9), (7, 20, 16), (8, 12, 33), (9, 30, 17), (17, 300, 15), (16, 16, 32), (24, 9, 6)]
-HERE = host().features
-
-
-def without(*names):
-    kept = [f for f in HERE.split(",") if not f[1:].startswith(names)]
-    return ",".join([*kept, *(f"-{f[1:]}" for f in HERE.split(",") if f[1:].startswith(names))])
-
-
-FEATURES = {"host": HERE, "no-avx512": without("avx512"), "no-avx": without("avx", "f16c", "fma")}
-
-
-@pytest.fixture(params=sorted(FEATURES))
-def machine(request, monkeypatch):
-    target = replace(host(), features=FEATURES[request.param])
-    monkeypatch.setattr(programs, "host", lambda: target)
-    return target
 
 
 def program(function, *arrays, dynamic=False):

@@ -17,21 +17,13 @@ from broadloom.dtypes import bfloat16
 from broadloom.fusion.ir import Kernel
 from broadloom.runtime.target import assembly, host
 
-from . import programs
 from .programs import Native
-from .test_panels import FEATURES, kernels, program
+from .test_panels import kernels, program
 
 LENGTHS = [4, 5, 15, 16, 17, 31, 33, 64, 65, 100, 127, 128, 200, 257, 1000]
 WIDE, NARROW, BARE = (
     frozenset(names.split()) for names in ("avx512f avx512vl avx512bw avx2 fma", "avx2 fma", "sse4.2")
 )
-
-
-@pytest.fixture(params=sorted(FEATURES))
-def machine(request, monkeypatch):
-    target = replace(host(), features=FEATURES[request.param])
-    monkeypatch.setattr(programs, "host", lambda: target)
-    return features_of(target.features)
 
 
 def rows_of(function, *arrays, features, dynamic=False):

@@ -16,19 +16,11 @@ from broadloom.fusion.lowerings.reductions import CHUNK, LONG
 from broadloom.fusion.merge import LONG_SEARCH, SHORT_SEARCH
 from broadloom.runtime.target import host
 
-from . import programs
-from .programs import Native
-from .test_panels import FEATURES, kernels, program
+from .programs import FEATURES, Native
+from .test_panels import kernels, program
 
 DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, np.bool_]
 LENGTHS = [1, 4, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 257, SEARCH_BLOCK, SEARCH_BLOCK + 1, 2500]
-
-
-@pytest.fixture(params=sorted(FEATURES))
-def machine(request, monkeypatch):
-    target = replace(host(), features=FEATURES[request.param])
-    monkeypatch.setattr(programs, "host", lambda: target)
-    return target
 
 
 def both(x):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,20 +16,12 @@ from broadloom.codegen.parts import is_ready
 from broadloom.codegen.rows import points_of
 from broadloom.runtime.target import host
 
-from . import programs
 from .programs import Native
-from .test_panels import FEATURES, kernels, program
+from .test_panels import kernels, program
 
 STEPS = (-1, 2, -2, 3, 4, -4, -7)
 LENGTHS = (0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 33, 63, 64, 65, 127, 129, 257, 300)
 DTYPES = ("float32", "int8", "complex64", "float16", "float64", "int16", "bool", "complex128")
-
-
-@pytest.fixture(params=sorted(FEATURES))
-def machine(request, monkeypatch):
-    target = replace(host(), features=FEATURES[request.param])
-    monkeypatch.setattr(programs, "host", lambda: target)
-    return request.param
 
 
 def widths(machine, step):

@@ -14,8 +14,9 @@ from broadloom.codegen.llvm import Param, i64, vector
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.plans import ALONG, DOWN, LEFT_TILE, ranged_loops
 from broadloom.codegen.streams import Keep, Stream, choose
+from broadloom.codegen.tiles import side_of
+from broadloom.codegen.transpose import transposed
 from broadloom.codegen.turned import turned_of
-from broadloom.codegen.turning import side_of, turn
 from broadloom.fusion.tiling import tiled_loop
 from broadloom.platform import Caches
 from broadloom.runtime.link import link
@@ -24,7 +25,7 @@ from broadloom.runtime.target import emit_object, host
 from . import programs
 from .programs import Native
 from .test_panels import kernels, program
-from .test_steps import DTYPES, Fenced, machine, numbers  # noqa: F401
+from .test_steps import DTYPES, Fenced, numbers
 
 SIDES = (33, 47, 48, 63, 64, 65, 79, 80, 81, 130)
 BORDER = Fenced(40)
@@ -50,7 +51,7 @@ def check(native, function, x, y):
 
 
 @pytest.mark.parametrize(("element", "bits"), [("i8", 8), ("i16", 16), ("i32", 32), ("i64", 64)])
-def test_a_square_turns(element, bits, machine):  # noqa: F811
+def test_a_square_turns(element, bits, machine):
     target = programs.host()
     features = features_of(target.features)
     n = side_of(bits, features)
@@ -58,7 +59,7 @@ def test_a_square_turns(element, bits, machine):  # noqa: F811
     b = m.function("turn", "void", [Param("ptr", "x"), Param("ptr", "out")])
     x, out = b.params
     rows = [b.load(vector(element, n), b.gep(element, x, i64(k * n)), 1) for k in range(n)]
-    for k, column in enumerate(turn(b, rows)):
+    for k, column in enumerate(transposed(b, rows)):
         b.store(column, b.gep(element, out, i64(k * n)), 1)
     b.ret()
     library = link([emit_object(str(m), target, 1)], {})
@@ -71,7 +72,7 @@ def test_a_square_turns(element, bits, machine):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sizes_that_are_no_multiples(machine, dtype, rng):  # noqa: F811
+def test_sizes_that_are_no_multiples(machine, dtype, rng):
     for n, k in zip(SIDES, reversed(SIDES), strict=True):
         x, y = numbers(rng, dtype, n, k), numbers(rng, dtype, k, n)
         made, turned = tiled(add_across, x, y)
@@ -96,7 +97,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "float16"])
-def test_one_module_for_all_sizes(machine, dtype, rng):  # noqa: F811
+def test_one_module_for_all_sizes(machine, dtype, rng):
     made, turned = tiled(add_across, numbers(rng, dtype, 40, 50), numbers(rng, dtype, 50, 40), dynamic=True)
     assert len(turned) == 1
     native = Native(made)

@@ -167,18 +167,18 @@ def test_constants_are_numpys_own() -> None:
 
 def test_numpy_does_not_know_the_nans_of_bfloat16() -> None:
     x = np.array([[1, np.nan, 3], [4, 5, 6]]).astype(bfloat16.numpy)
-    for name in ("nansum", "nanprod", "nancumsum", "nancumprod", "nanmin", "nanmax"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            check(lambda np, x: getattr(np, name)(x, axis=1), x, exact=False)  # noqa: B023
-            check(lambda np, x: getattr(np, name)(x, axis=1), x.astype(np.float16), exact=False)  # noqa: B023
+    names = ("nansum", "nanprod", "nancumsum", "nancumprod", "nanmin", "nanmax")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for values in (x, x.astype(np.float16)):
+            check(lambda np, x: tuple(getattr(np, name)(x, axis=1) for name in names), values, exact=False)
 
 
 def test_nan_extremes_have_the_memory_order_of_the_array() -> None:
     rows = np.broadcast_to(np.arange(310.0).reshape(31, 10) % 7, (3, 31, 10))
-    for axis in (0, 1, 2, (0, 1), (1, 2)):
-        for x in (rows, rows[:, ::-1], rows.transpose(1, 0, 2)):
-            check(lambda np, x: (np.nanmin(x, axis), np.nanmax(x, axis)), x)  # noqa: B023
+    axes = (0, 1, 2, (0, 1), (1, 2))
+    for x in (rows, rows[:, ::-1], rows.transpose(1, 0, 2)):
+        check(lambda np, x: tuple(f(x, axis) for axis in axes for f in (np.nanmin, np.nanmax)), x)
 
 
 FOLDED = "hypot logaddexp2 gcd lcm bitwise_and bitwise_or bitwise_xor logical_xor subtract divide fmod copysign fmin"

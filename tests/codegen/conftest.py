@@ -1,0 +1,20 @@
+"""The machines that generated code is tested for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broadloom.runtime.target import host
+
+from . import programs
+from .programs import FEATURES
+
+
+@pytest.fixture(params=sorted(FEATURES))
+def machine(request, monkeypatch):
+    """Programs are compiled for this one, by its name in `FEATURES`."""
+    target = replace(host(), features=FEATURES[request.param])
+    monkeypatch.setattr(programs, "host", lambda: target)
+    return request.param
