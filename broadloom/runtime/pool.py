@@ -10,8 +10,10 @@ out: the kernel has run for every point, in chunks, on the calling thread and on
 - The caller works too and waits for unfinished chunks, never for workers: a worker that wakes late delays nobody.
 - One job at a time: a nested call, or a second thread, finds `busy` set and runs its kernel serially.
 - A worker spins briefly, then sleeps in a futex, off the CPU of the caller: there it would wake up behind it, and wait
-  for milliseconds. While it works its mask is what it was. The sleeper count and `state` are written and read
-  sequentially consistent on both sides, so no wake is lost.
+  for milliseconds. A caller that has come to the only CPU of a sleeper since then leaves it before it wakes anybody.
+- A worker has the CPU back while it works, unless somebody has set its mask meanwhile, or the caller may not run there
+  either (a process that was bound to other CPUs stays bound).
+- The sleeper count and `state` are written and read sequentially consistent on both sides, so no wake is lost.
 - Where chunks begin depends on the number of threads; results must not, which is the kernels' promise.
 
 Workers are plain POSIX threads with all signals blocked; they never touch Python, so the interpreter may end while
@@ -32,11 +34,11 @@ C_FUNCTIONS = (
     "sched_getcpu", "sched_getaffinity", "sched_setaffinity",
 )  # fmt: skip
 
-# By architecture: the number of the futex system call; the spin hint, as an intrinsic and its argument (inline
-# assembly would need LLVM's assembler, which llvmlite does not set up).
+# By architecture: the numbers of the system calls futex and gettid; the spin hint, as an intrinsic and its argument
+# (inline assembly would need LLVM's assembler, which llvmlite does not set up).
 _MACHINE = {
-    "x86_64": (202, "llvm.x86.sse2.pause", ""),
-    "aarch64": (98, "llvm.aarch64.hint", "i32 1"),
+    "x86_64": (202, 186, "llvm.x86.sse2.pause", ""),
+    "aarch64": (98, 178, "llvm.aarch64.hint", "i32 1"),
 }
 
 # Offsets in the state page, grouped by who writes them so that spinning readers share no line with writers.
@@ -56,6 +58,8 @@ _FIELDS = {
     "CHUNKS": 424,
     "FAILED": 432,  # i32
     "CPU": 436,  # i32: where the caller runs
+    "CALLER": 440,  # i32: its thread, where it woke somebody
+    "ONLY": 444,  # i32: one more than the CPU of a sleeper that may run on no other; 0
 }
 
 
@@ -74,6 +78,7 @@ def pool_text(target: Target) -> str:
         raise CodegenError(
             "the thread pool is not available on this platform", got=target.triple, allowed="x86-64 and AArch64 Linux"
         )
-    futex, hint, argument = _MACHINE[architecture]
-    values = {**_FIELDS, "FUTEX": futex, "PAUSE": f"{hint}({argument})", "SPINS": _SPINS, "MAX": MAX_THREADS}
+    futex, gettid, hint, argument = _MACHINE[architecture]
+    values = {**_FIELDS, "FUTEX": futex, "GETTID": gettid, "PAUSE": f"{hint}({argument})"}
+    values |= {"SPINS": _SPINS, "MAX": MAX_THREADS}
     return f"{ll_text('pool', values=values)}declare void @{hint}({argument.split(' ')[0]})\n"

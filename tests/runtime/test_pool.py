@@ -127,36 +127,85 @@ def test_long_idle_between_jobs_loses_no_wake(kernels):
             assert code == 0 and (counts == 1).all()
 
 
-ASLEEP = """
-import os, time
+WORKERS = """
+import ctypes, os, time
 import numpy as np
 import broadloom as bl
 
 before = set(os.listdir("/proc/self/task"))
 f = bl.compile(lambda x: np.exp(x) * x, options={"num_threads": 2})
 x = np.ones(1_000_000)
-
-def at_rest():
-    f(x), time.sleep(0.1)
-    return [os.sched_getaffinity(int(t)) for t in workers]
-
 f(x)
-workers = set(os.listdir("/proc/self/task")) - before
+workers = [int(t) for t in set(os.listdir("/proc/self/task")) - before]
 every = os.sched_getaffinity(0)
 assert workers
-for _ in range(3):
-    assert all(mask < every and len(every - mask) == 1 or len(every) == 1 for mask in at_rest())
-one = min(every)
-for t in workers:
-    os.sched_setaffinity(int(t), {one})
-for _ in range(3):
-    assert at_rest() == [{one}] * len(workers)
+
+def at_rest():
+    "The masks of the workers, once they sleep."
+    give_up = time.monotonic() + 30
+    while any(open(f"/proc/self/task/{t}/stat").read().rsplit(")", 1)[1].split()[0] != "S" for t in workers):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    return [os.sched_getaffinity(t) for t in workers]
+"""
+
+ASIDE = """
+for _ in range(5):
+    f(x)
+    assert all(len(every - mask) == (len(every) > 1) for mask in at_rest())
+"""
+
+BOUND = """
+threads = [int(t) for t in os.listdir("/proc/self/task")]
+for one in every:
+    for _ in range(3):
+        f(x)
+    at_rest()
+    for t in threads:
+        os.sched_setaffinity(t, {one})
+    for _ in range(3):
+        f(x)
+        assert at_rest() == [{one}] * len(workers)
+    for t in threads:
+        os.sched_setaffinity(t, every)
+    f(x)
+    assert all(len(every - mask) == (len(every) > 1) for mask in at_rest())
+"""
+
+ALONE = """
+two = set(sorted(every)[:2])
+for t in os.listdir("/proc/self/task"):
+    os.sched_setaffinity(int(t), two)
+cpu = ctypes.CDLL(None).sched_getcpu
+left = 0
+for _ in range(11):
+    f(x)
+    (theirs,) = at_rest()
+    assert len(theirs) == 1, theirs
+    os.sched_setaffinity(0, theirs)  # the caller comes to the only CPU of the worker
+    os.sched_setaffinity(0, two)
+    f(x)
+    assert os.sched_getaffinity(0) == two
+    left += cpu() not in theirs
+assert left > 5, left
 """
 
 
-def test_workers_sleep_off_the_processor_of_the_caller():
-    """And a mask that somebody gives them meanwhile stays."""
-    subprocess.run([sys.executable, "-c", ASLEEP], check=True, timeout=60)
+@pytest.mark.parametrize(
+    "then",
+    [
+        ASIDE,
+        BOUND,
+        pytest.param(ALONE, marks=pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")),
+    ],
+    ids=[
+        "workers sleep off the CPU of the caller",
+        "masks that somebody sets stay",
+        "a caller leaves a sleeper its only CPU",
+    ],
+)
+def test_the_masks_of_threads(then):
+    subprocess.run([sys.executable, "-c", WORKERS + then], check=True, timeout=60)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

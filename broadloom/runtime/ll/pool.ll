@@ -80,20 +80,16 @@ done:
   ret i1 true
 }
 
-; Takes the caller's CPU out of a worker's mask. The CPU, or -1 where nothing was changed (an empty mask is refused by
-; the system); the mask as it is then. Before a worker sleeps, so that it does not wake up behind the caller, where it
-; would wait for milliseconds.
+; Takes the CPU of the caller out of the mask of this thread. The CPU, or -1 where nothing was changed (the system refuses
+; an empty mask); the mask as it is then.
 define internal i32 @bl.pool.aside(ptr %s, ptr %mask) {
 entry:
   store i1024 0, ptr %mask, align 8
+  %bytes = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
   %cp = getelementptr i8, ptr %s, i64 $CPU
   %cpu = load atomic i32, ptr %cp monotonic, align 4
   %known = icmp ult i32 %cpu, 1024
-  br i1 %known, label %get, label %none
-get:
-  %bytes = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
-  %bad = icmp slt i32 %bytes, 0
-  br i1 %bad, label %none, label %look
+  br i1 %known, label %look, label %none
 look:
   %wide = zext i32 %cpu to i1024
   %bit = shl i1024 1, %wide
@@ -106,7 +102,10 @@ clear:
   store i1024 %less, ptr %mask, align 8
   %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
   %fine = icmp eq i32 %r, 0
-  br i1 %fine, label %done, label %none
+  br i1 %fine, label %done, label %refused
+refused:
+  store i1024 %all, ptr %mask, align 8
+  br label %none
 done:
   ret i32 %cpu
 none:
@@ -130,28 +129,54 @@ set:
   %wide = zext i32 %cpu to i1024
   %bit = shl i1024 1, %wide
   %all = or i1024 %old, %bit
-  store i1024 %all, ptr %mask, align 8
-  %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  store i1024 %all, ptr %now, align 8
+  %r = call i32 @sched_setaffinity(i32 0, i64 128, ptr %now)
   br label %done
 done:
   ret void
 }
 
-; A woken worker that is on the caller's own CPU all the same, where it waits for the caller, moves away: leaving the CPU
-; and having it back at once is enough.
+; May the caller run on this CPU? False too where the caller has ended, or nothing is owed (-1).
+define internal i1 @bl.pool.open(ptr %s, i32 %cpu) {
+entry:
+  %theirs = alloca i1024, align 8
+  store i1024 0, ptr %theirs, align 8
+  %owed = icmp sge i32 %cpu, 0
+  br i1 %owed, label %get, label %no
+get:
+  %tp = getelementptr i8, ptr %s, i64 $CALLER
+  %caller = load atomic i32, ptr %tp monotonic, align 4
+  %bytes = call i32 @sched_getaffinity(i32 %caller, i64 128, ptr %theirs)
+  %all = load i1024, ptr %theirs, align 8
+  %wide = zext i32 %cpu to i1024
+  %down = lshr i1024 %all, %wide
+  %bit = trunc i1024 %down to i1
+  ret i1 %bit
+no:
+  ret i1 false
+}
+
+; This thread leaves the CPU of the caller: without it, and having it back at once, is enough.
 define internal void @bl.pool.move(ptr %s) {
 entry:
   %mask = alloca i1024, align 8
-  %here = call i32 @sched_getcpu()
-  %cp = getelementptr i8, ptr %s, i64 $CPU
-  %there = load atomic i32, ptr %cp monotonic, align 4
-  %same = icmp eq i32 %here, %there
-  br i1 %same, label %away, label %done
-away:
   %cpu = call i32 @bl.pool.aside(ptr %s, ptr %mask)
   call void @bl.pool.back(i32 %cpu, ptr %mask)
-  br label %done
-done:
+  ret void
+}
+
+; Tells callers of the CPU of this thread, which is about to sleep, where it may run on no other.
+define internal void @bl.pool.tell(ptr %s, ptr %mask) {
+entry:
+  %all = load i1024, ptr %mask, align 8
+  %less = sub i1024 %all, 1
+  %others = and i1024 %all, %less
+  %single = icmp eq i1024 %others, 0
+  %number = call i32 @sched_getcpu()
+  %next = add i32 %number, 1
+  %only = select i1 %single, i32 %next, i32 0
+  %op = getelementptr i8, ptr %s, i64 $ONLY
+  store atomic i32 %only, ptr %op monotonic, align 4
   ret void
 }
 
@@ -161,8 +186,10 @@ entry:
   %statep = getelementptr i8, ptr %s, i64 $STATE
   %seqp = getelementptr i8, ptr %s, i64 $SEQUENCE
   %sleepp = getelementptr i8, ptr %s, i64 $SLEEPERS
+  %cp = getelementptr i8, ptr %s, i64 $CPU
   br label %work
 work:
+  %owed = phi i32 [ -1, %entry ], [ %owed, %work ], [ %owed, %spin ], [ %owed, %up ], [ %still, %woken ], [ %still, %away ]
   %did = call i1 @bl.pool.step(ptr %s)
   br i1 %did, label %work, label %spin
 spin:
@@ -182,12 +209,30 @@ tired:
   %again = load atomic i64, ptr %statep seq_cst, align 8
   %left = and i64 %again, 4294967295
   %empty = icmp eq i64 %left, 0
-  br i1 %empty, label %sleep, label %up
+  br i1 %empty, label %rest, label %up
+rest:
+  %free = icmp slt i32 %owed, 0
+  br i1 %free, label %clear, label %sleep
+clear:
+  %taken = call i32 @bl.pool.aside(ptr %s, ptr %mask)
+  call void @bl.pool.tell(ptr %s, ptr %mask)
+  br label %sleep
 sleep:
-  %aside = call i32 @bl.pool.aside(ptr %s, ptr %mask)
+  %aside = phi i32 [ %owed, %rest ], [ %taken, %clear ]
   call void @bl.futex.wait(ptr %seqp, i32 %sequence)
   %b = atomicrmw sub ptr %sleepp, i32 1 seq_cst
+  %open = call i1 @bl.pool.open(ptr %s, i32 %aside)
+  br i1 %open, label %give, label %woken
+give:
   call void @bl.pool.back(i32 %aside, ptr %mask)
+  br label %woken
+woken:
+  %still = phi i32 [ %aside, %sleep ], [ -1, %give ]
+  %here = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr %cp monotonic, align 4
+  %behind = icmp eq i32 %here, %there
+  br i1 %behind, label %away, label %work
+away:
   call void @bl.pool.move(ptr %s)
   br label %work
 up:
@@ -296,6 +341,21 @@ entry:
   %some = icmp sgt i32 %asleep, 0
   br i1 %some, label %wake, label %done
 wake:
+  %tid = call i64 (i64, ...) @syscall(i64 $GETTID)
+  %thread = trunc i64 %tid to i32
+  %rp = getelementptr i8, ptr %s, i64 $CALLER
+  store atomic i32 %thread, ptr %rp monotonic, align 4
+  %op = getelementptr i8, ptr %s, i64 $ONLY
+  %only = load atomic i32, ptr %op monotonic, align 4
+  %one = add i32 %here, 1
+  %behind = icmp eq i32 %only, %one
+  br i1 %behind, label %move, label %call
+move:
+  call void @bl.pool.move(ptr %s)
+  %moved = call i32 @sched_getcpu()
+  store atomic i32 %moved, ptr %hp monotonic, align 4
+  br label %call
+call:
   %seqp = getelementptr i8, ptr %s, i64 $SEQUENCE
   %a = atomicrmw add ptr %seqp, i32 1 seq_cst
   %most = sub i32 %count, 1
