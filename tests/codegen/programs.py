@@ -159,6 +159,7 @@ class Native:
         self.grain = 0
         self.allocated = 0
         self.exhausted = False
+        self.start: int | None = None  # how many bytes behind the beginning of a line the results begin; None: anywhere
 
     def _alloc(self, ctx, size):
         if self.exhausted:
@@ -198,14 +199,15 @@ class Native:
         blank = [np.zeros((1,) * len(b.layout.shape), b.dtype.numpy) for b in outs]
         table, sizes = describe(blank)
         assert self.plan(given.ctypes.data, table.ctypes.data) == 0
-        results = []
+        results, guarded = [], []
         for k, b in enumerate(outs):
             n = len(b.layout.shape)
             shape, strides = sizes[2 * k][:n], sizes[2 * k + 1][:n]
             size = int(np.prod(shape)) * b.dtype.itemsize
-            results.append(
-                np.ndarray(tuple(shape), b.dtype.numpy, np.full(max(1, size), 0xCD, np.uint8), 0, tuple(strides))
-            )
+            memory = np.full(size + 128, 0xCD, np.uint8)
+            at = 0 if self.start is None else -memory.ctypes.data % 64 + self.start
+            guarded.append((memory, at, at + size))
+            results.append(np.ndarray(tuple(shape), b.dtype.numpy, memory, at, tuple(strides)))
         table, _ = describe(results)
         ctx = np.zeros(abi.CTX_SIZE, np.uint8)
         calls = [ALLOC(self._alloc), FREE(self._free), PARALLEL(self._parallel)]
@@ -214,6 +216,8 @@ class Native:
         ctx[abi.ERROR_SITE : abi.ERROR_SITE + 4].view(np.int32)[0] = -1
         code = self.run(ctx.ctypes.data, given.ctypes.data, table.ctypes.data)
         assert not self.live, "the workspace is freed"
+        for memory, begin, end in guarded:
+            assert np.all(memory[:begin] == 0xCD) and np.all(memory[end:] == 0xCD), "what is beside a result is kept"
         if code:
             site = int(ctx[abi.ERROR_SITE : abi.ERROR_SITE + 4].view(np.int32)[0])
             key, *payload = ctx[abi.ERROR_KEY : abi.ERROR_KEY + 40].view(np.int64).tolist()

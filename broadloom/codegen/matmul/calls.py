@@ -63,14 +63,20 @@ def _run(b: FunctionBuilder, kernel: Function, count: Val, grain: Val) -> None:
     b.call_pointer(run, "i32", ctx, kernel.pointer, args, count, grain)
 
 
-def take(b: FunctionBuilder, following: Val, count: Val, run: Callable[[Val], None]) -> None:
-    """Runs what this worker gets hold of, of `count` pieces of work."""
+def take(
+    b: FunctionBuilder, following: Val, count: Val, run: Callable[[Val], None], together: Val | None = None
+) -> None:
+    """Runs what this worker gets hold of, of `count` pieces of work, of which it takes so many in turn `together`."""
+    step = together or i64(1)
     head, inside, out = b.block("take"), b.block("taken"), b.block("none")
     b.br(head)
     b.at(head)
-    taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 1 monotonic")
+    taken = b.value("i64", f"atomicrmw add ptr {following.text}, i64 {step.text} monotonic")
     b.cond_br(b.icmp("slt", taken, count), inside, out)
     b.at(inside)
-    run(taken)
+    if together is None:
+        run(taken)
+    else:
+        b.for_loop(taken, b.intrinsic("smin", b.add(taken, step), count), run, name="together", flags="nuw nsw")
     b.br(head)
     b.at(out)

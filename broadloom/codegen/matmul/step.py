@@ -34,6 +34,7 @@ from broadloom.codegen.matmul.range import can_be_looked_through, look_through
 from broadloom.codegen.matmul.task import BATCH, DOTS, NEXT, PACKED, PARTS, SCRATCH, SLOTS, STRIP, Task
 from broadloom.codegen.matmul.thin import ACROSS_COLUMNS, ALONG_COLUMNS, COLUMNS
 from broadloom.codegen.matmul.tile import SUM_BLOCK
+from broadloom.codegen.memory import LINE, emit_fence
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import vector_bits
 from broadloom.fusion.cost import PARALLEL_COST
@@ -43,12 +44,16 @@ from broadloom.fusion.ir import Buffer, Extern
 from broadloom.fusion.products import FEW_ROWS, SUMS_PER_UNIT, TASK_COLUMNS
 from broadloom.platform import Caches
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, product
+from broadloom.symbolic import Size, product, range_of, total
 
 _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 WIDENED = 4  # registers that a tile takes more which widens its groups
+# matrices that a worker takes in turn at most, and how often it does at least
+STREAMED_SHARE = 3  # of the last cache, what many matrices take at most that others of this processor leave there
+MATRICES_TOGETHER = 8
+TURNS = 8
 PACKING_COST = 0.4  # cost units of an element that is packed
 
 
@@ -170,6 +175,39 @@ class Template:
         long = not (isinstance(p.k, int) and p.k <= SUM_BLOCK)
         self.in_parts = p.thin == "across" and long and not self.single
         self.shared_right = all(s == 0 or n == 1 for n, s in zip(p.b.shape[:-2], p.b.strides[:-2], strict=True))
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a task fetches what the next matrix has at its place: of many matrices that are read as they lie,
+        each tile of which is a strip that the processor does not foresee."""
+        return not (self.p.thin or self.packed_right or self.packed_left or self.single or self.p.count == 1)
+
+    @property
+    def stores_past(self) -> bool:
+        """Whether results may be stored past the caches: of many matrices that stream through them, in whole lines."""
+        p, line = self.p, LINE // self.itemsize
+        if not (self.looks_ahead and p.plain and p.table[p.result.buffer].kind == "output"):
+            return False
+        steps = [s for n, s in zip(p.c.shape[:-1], p.c.strides[:-1], strict=True) if n != 1]
+        in_lines = all(self.even(s, line) for s in steps) and self.even(p.n, self.numbers.lanes)
+        most = range_of(self.moved).hi
+        much = not (isinstance(most, int) and most <= self.streamed)
+        return in_lines and much and isinstance(p.k, int) and p.k <= SUM_BLOCK
+
+    @property
+    def streamed(self) -> int:
+        """Bytes from which on they do."""
+        return self.caches.last // STREAMED_SHARE
+
+    @property
+    def moved(self) -> Size:
+        """Bytes of the operands and the result."""
+        sizes: list[Size] = []
+        for region, dtype in map(self.p.role, "abc"):
+            layout = region.layout
+            used = [n for n, s in zip(layout.shape, layout.strides, strict=True) if s != 0]
+            sizes.append(product(used) * dtype.itemsize)
+        return total(sizes)
 
     def _left_bytes(self) -> int:
         """Of the memory for rows of the left operand that are packed; of groups, for corrections and for elements that
@@ -457,7 +495,11 @@ class Template:
     def matrix(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
         """The address of matrix `number` of the batch."""
         region, dtype = self.p.role(role)
-        layout = region.layout
+        return self.numbers.at(b, dtype, self.base(b, args, region.buffer), self.offset(b, args, role, number))
+
+    def offset(self, b: FunctionBuilder, args: Val, role: str, number: Val) -> Val:
+        """Where that lies in its buffer, in elements."""
+        layout = self.p.role(role)[0].layout
         at = self.value(b, args, layout.offset)
         for size, stride in reversed(list(zip(layout.shape[:-2], layout.strides[:-2], strict=True))):
             if size == 1:
@@ -465,9 +507,16 @@ class Template:
             extent = self.value(b, args, size)
             at = b.add(at, b.mul(b.urem(number, extent), self.value(b, args, stride)))
             number = b.udiv(number, extent)
-        return self.numbers.at(b, dtype, self.base(b, args, region.buffer), at)
+        return at
 
     # -- tasks --
+
+    def _tasks_together(self, b: FunctionBuilder, count: Val, task: Task) -> Val:
+        """How many tasks a worker takes in turn, so that it is the one that gets to the matrix it looks ahead to: whole
+        matrices, and so few that no worker waits long for the last."""
+        each = b.mul(task.row_blocks, task.column_blocks)
+        share = b.udiv(count, b.mul(b.mul(threads(b), each), i64(TURNS)))
+        return b.mul(each, b.intrinsic("smax", b.intrinsic("smin", share, i64(MATRICES_TOGETHER)), i64(1)))
 
     def _tasks(self, b: FunctionBuilder) -> None:
         """The tasks [begin, end); or, where there may be threads, those that the workers [begin, end) get hold of."""
@@ -485,6 +534,9 @@ class Template:
             if self.scratch:
                 memory = b.gep("i8", b.load("ptr", self.slot(b, args, SCRATCH)), b.mul(number, i64(self.scratch)))
             task.begin()
-            take(b, self.slot(b, args, NEXT), count, lambda taken: task.run(taken, memory))
+            together = self._tasks_together(b, count, task) if self.looks_ahead else None
+            take(b, self.slot(b, args, NEXT), count, lambda taken: task.run(taken, memory), together)
 
         b.for_loop(begin, end, worker, name="worker", flags="nuw nsw")
+        if self.stores_past:
+            emit_fence(b)

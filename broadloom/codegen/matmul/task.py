@@ -18,7 +18,7 @@ from broadloom.codegen.matmul.finish import Finisher
 from broadloom.codegen.matmul.left import LeftPacking
 from broadloom.codegen.matmul.thin import adding_function, thin_function
 from broadloom.codegen.matmul.tile import SUM_BLOCK, Tile, tile_function
-from broadloom.codegen.memory import has_masks
+from broadloom.codegen.memory import LINE, emit_prefetch, has_masks
 from broadloom.symbolic import Symbol
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Task:
             self.strip, self.width = i64(0), self.n
         self.task_columns = template.columns_of_task(b, self.n)
         self.column_blocks = b.udiv(b.sub(b.add(self.width, self.task_columns), i64(1)), self.task_columns)
+        if template.stores_past:
+            self.past = self._stores_past()
         if template.checked:
             self.dots = b.icmp("ne", b.load("i64", template.slot(b, args, DOTS)), i64(0))
         if template.packed_left and not template.deep:
@@ -57,6 +59,25 @@ class Task:
             bases = {name: template.base(b, args, name) for name in self.p.buffers}
             sizes = {w: value(w) for w in self.p.words if isinstance(w, Symbol)}
             self.finisher = Finisher(self.p, self.numbers, b, b.params[0], bases, sizes)
+
+    def _stores_past(self) -> Val:
+        """i1: whether this call moves more than the caches keep, and its result begins with a line."""
+        b, t = self.b, self.t
+        address = b.cast("ptrtoint", t.matrix(b, self.args, "c", i64(0)), "i64")
+        begins = b.icmp("eq", b.and_(address, i64(LINE - 1)), i64(0))
+        return b.and_(begins, b.icmp("sgt", self._moved(), i64(t.streamed)))
+
+    def _moved(self) -> Val:
+        """Bytes of the operands and the result; where that depends on the call, as if no matrix were used twice."""
+        b, p = self.b, self.p
+        if isinstance(self.t.moved, int):
+            return i64(self.t.moved)
+        left, right = b.mul(self.m, self.k), b.mul(self.k, self.n)
+        parts = [(left, p.a_dtype), (right, p.b_dtype), (b.mul(self.m, self.n), p.c_dtype)]
+        each = i64(0)
+        for elements, dtype in parts:
+            each = b.add(each, b.mul(elements, i64(dtype.itemsize)))
+        return b.mul(each, self.t.value(b, self.args, p.count))
 
     def begin(self) -> None:
         """Nothing is packed yet: the code for a worker begins with this."""
@@ -85,6 +106,8 @@ class Task:
         self.a = self._left_of(batch)
         self.c = t.matrix(b, self.args, "c", batch) if self.p.plain else NULL
         self.right = self.packed if t.packed_right else t.matrix(b, self.args, "b", batch)
+        if t.looks_ahead:
+            self._look_ahead(batch)
         if self.p.thin:
             self._row(left, b.sub(right, left))
             return
@@ -98,6 +121,15 @@ class Task:
             self._piece(first, count, (top, bottom, left, right), b.icmp("eq", first, i64(0)), last)
 
         b.for_loop(i64(0), b.intrinsic("smax", self.k, i64(1)), piece, step=t.depth, name="depth")
+
+    def _look_ahead(self, batch: Val) -> None:
+        """How many bytes the next matrix of each operand lies behind this one; the last one takes itself for it."""
+        b, t = self.b, self.t
+        following = b.intrinsic("smin", b.add(batch, i64(1)), b.sub(t.value(b, self.args, self.p.count), i64(1)))
+        self.leaps: list[Val] = []
+        for role in "ab":
+            here, there = (t.offset(b, self.args, role, x) for x in (batch, following))
+            self.leaps.append(b.mul(b.sub(there, here), i64(self.p.role(role)[1].itemsize)))
 
     def _left_of(self, batch: Val) -> Val:
         """The address of the left operand, where it has one."""
@@ -199,7 +231,8 @@ class Task:
             def rows_of(vectors: int, masked: bool) -> None:
                 def tile(row: Val, height: int, guarded: bool) -> None:
                     flags = (masked, guarded, self._is_long(), t.deep, t.corrected)
-                    spec = Tile(a_dtype, b_dtype, height, vectors, *flags)
+                    past = t.stores_past and not masked
+                    spec = Tile(a_dtype, b_dtype, height, vectors, *flags, ahead=self._lines_ahead(vectors), past=past)
                     at = self.numbers.at(b, a_dtype, start, b.mul(b.sub(row, top), a_row))
                     out, out_row = self._out(row, column)
                     rows = b.intrinsic("smin", b.sub(bottom, row), i64(height)) if guarded else i64(height)
@@ -211,6 +244,12 @@ class Task:
                     if t.corrected:
                         corrections = b.gep("i8", self.scratch, i64(t.corrections_at))
                         given.append(self.numbers.at(b, p.total, corrections, b.sub(row, top)))
+                    if spec.ahead:
+                        given.append(self._leap(row, vectors))
+                    if spec.past:
+                        given.append(self.past)
+                    if t.looks_ahead and p.a.strides[-1] == 1:
+                        b.if_then(b.icmp("eq", column, i64(0)), partial(self._fetch_rows, at, height, count))
                     self._call_tile(spec, given)
                     if not p.plain:
                         there = (b.add(column, self.strip), columns_there)
@@ -226,6 +265,38 @@ class Task:
             self._columns(columns, rows_of)
 
         b.for_loop(left, right, panel, step=t.width, name="panel", flags="nuw nsw")
+
+    def _lines(self, vectors: int) -> int:
+        """Lines of memory that a row of a panel takes."""
+        return max(1, vectors * self.numbers.lanes * self.p.b_dtype.itemsize // LINE)
+
+    def _lines_ahead(self, vectors: int) -> int:
+        """Lines that each tile fetches at a step of the summation, so that the tiles of a panel fetch the whole of the
+        next one."""
+        if not self.t.looks_ahead or self.t.shared_right:
+            return 0
+        tiles = -(-self.p.m // self.shape.rows) if isinstance(self.p.m, int) else self._lines(vectors)
+        return -(-self._lines(vectors) // tiles)
+
+    def _leap(self, row: Val, vectors: int) -> Val:
+        """Where the lines lie that the tile of this row fetches, in bytes behind the row of its panel: others than the
+        tiles above it do, or the last again."""
+        b, each = self.b, self._lines_ahead(vectors)
+        tile = b.udiv(row, i64(self.shape.rows))
+        first = b.intrinsic("smin", b.mul(tile, i64(each)), i64(self._lines(vectors) - each))
+        return b.add(self.leaps[1], b.mul(first, i64(LINE)))
+
+    def _fetch_rows(self, start: Val, rows: int, count: Val) -> None:
+        """Fetches the next matrix's rows of a tile."""
+        b, p = self.b, self.p
+        length = b.mul(count, i64(p.a_dtype.itemsize))
+        pitch = b.mul(self.a_row, i64(p.a_dtype.itemsize))
+
+        def row(k: Val) -> None:
+            at = b.gep("i8", start, b.add(self.leaps[0], b.mul(k, pitch)), flags="")
+            b.for_loop(i64(0), length, lambda x: emit_prefetch(b, b.gep("i8", at, x, flags="")), step=LINE, name="line")
+
+        b.for_loop(i64(0), i64(rows), row, name="fetch")
 
     def _call_tile(self, tile: Tile, given: Sequence[Val]) -> None:
         b, function = self.b, tile_function(self.numbers, tile)

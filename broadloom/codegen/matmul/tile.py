@@ -6,8 +6,10 @@ What goes in: what is known of a tile when code is made. What comes out: a funct
           i1 fresh)
 
 that adds, to the sums at `out` (or to zero, if `fresh`), the products of `depth` columns of `a` and rows of `b`.
-Steps count elements; the columns of `b` and of `out` lie side by side. A `corrected` tile has one more argument, the
-address of what is added to all sums of a row.
+Steps count elements; the columns of `b` and of `out` lie side by side. Some tiles have more arguments: a `corrected`
+one the address of what is added to all sums of a row; one that looks `ahead` an i64: with each step of the summation it
+fetches so many lines of memory, from so many bytes behind the columns of `b` on; one that may store `past` the caches
+an i1, whether it does, where vectors of `out` lie within lines.
 
 What holds: an element of `out` is the sum of the sums of `SUM_BLOCK` products each, all in rising order, whatever the
 tile it is in; the error does so grow with the length of a block, not with that of the whole. Rows beyond `rows` repeat
@@ -21,6 +23,7 @@ from functools import partial
 
 from broadloom.codegen.llvm import Function, FunctionBuilder, Param, Val, i1, i64
 from broadloom.codegen.matmul.numbers import Numbers
+from broadloom.codegen.memory import LINE, emit_prefetch, store_past
 from broadloom.dtypes import DType
 from broadloom.records import dataclass
 
@@ -31,7 +34,8 @@ SUM_BLOCK = 512  # products that are added up in a register before their sum is 
 class Tile:
     """`rows` by `vectors`. `masked`: there may be fewer columns; `guarded`: there may be fewer rows; `long`: there may
     be more than one block of products; `continued`: there may be sums already; `corrected`: see above; `wide`:
-    groups of two are widened, and their products added one by one."""
+    groups of two are widened, and their products added one by one; `ahead`: lines that are fetched at each step;
+    `past`: sums may be stored past the caches."""
 
     a: DType
     b: DType
@@ -43,19 +47,21 @@ class Tile:
     continued: bool
     corrected: bool = False
     wide: bool = False
+    ahead: int = 0
+    past: bool = False
 
     @property
     def name(self) -> str:
         flags = "".join(
             letter
             for letter, on in zip(
-                "mglcrw",
-                (self.masked, self.guarded, self.long, self.continued, self.corrected, self.wide),
+                "mglcrwp",
+                (self.masked, self.guarded, self.long, self.continued, self.corrected, self.wide, self.past),
                 strict=True,
             )
             if on
         )
-        return f"{self.a}.{self.b}.{self.rows}x{self.vectors}{flags}"
+        return f"{self.a}.{self.b}.{self.rows}x{self.vectors}{flags}{self.ahead or ''}"
 
 
 _PARAMS = (
@@ -66,17 +72,24 @@ _PARAMS = (
 )
 
 
+def _more(tile: Tile) -> tuple[tuple[Param, bool], ...]:
+    """The arguments that only some tiles have."""
+    corrections, leap, past = Param("ptr", "corrections", "noalias"), Param("i64", "leap"), Param("i1", "past")
+    return (corrections, tile.corrected), (leap, tile.ahead > 0), (past, tile.past)
+
+
 def tile_function(numbers: Numbers, tile: Tile) -> Function:
     """The function of a tile, made once in a module."""
     name = f"bl_tile.{numbers.name}.{tile.name}"
     # A large one is not optimised a second time where it is called.
     attributes = "noinline nounwind" if tile.long else "nounwind"
-    params = (*_PARAMS, Param("ptr", "corrections", "noalias")) if tile.corrected else _PARAMS
+    params = (*_PARAMS, *(more for more, there in _more(tile) if there))
     return numbers.module.helper(name, "void", params, lambda b: _build(b, numbers, tile), attributes)
 
 
 def _build(b: FunctionBuilder, numbers: Numbers, tile: Tile) -> None:
     a, a_row, a_step, right, b_step, depth, out, out_row, rows, columns, fresh = b.params[:11]
+    more = dict(zip([p.name for p, there in _more(tile) if there], b.params[11:], strict=True))
     last = b.sub(rows, i64(1), "nsw")
 
     def row(k: int) -> Val:
@@ -87,12 +100,17 @@ def _build(b: FunctionBuilder, numbers: Numbers, tile: Tile) -> None:
     masks = [numbers.mask(b, columns, v * numbers.lanes) if tile.masked else None for v in range(tile.vectors)]
     begins = [numbers.zero(numbers.vector)] * tile.rows
     if tile.corrected:
-        places = [numbers.at(b, numbers.total, b.params[11], row(k)) for k in range(tile.rows)]
+        places = [numbers.at(b, numbers.total, more["corrections"], row(k)) for k in range(tile.rows)]
         begins = [b.splat(numbers.load(b, numbers.total, at), numbers.lanes) for at in places]
 
     def block(first: Val, count: Val, from_zero: Val) -> None:
-        sums = _sums(b, numbers, tile, starts, right, (a_step, b_step), masks, begins, first, count)
-        _store(b, numbers, tile, outs, masks, rows, sums, from_zero)
+        leap = more.get("leap")
+        sums = _sums(b, numbers, tile, starts, right, (a_step, b_step), masks, begins, first, count, leap)
+        store = partial(_store, b, numbers, tile, outs, masks, rows, sums, from_zero)
+        if tile.past:
+            b.if_then(more["past"], partial(store, past=True), store)
+        else:
+            store()
 
     if not tile.long:
         block(i64(0), depth, fresh if tile.continued else i1(True))
@@ -117,8 +135,10 @@ def _sums(
     begins: Sequence[Val],
     first: Val,
     count: Val,
+    leap: Val | None,
 ) -> list[list[Val]]:
-    """The sums of `count` products from number `first` on, in registers; those of a row begin with `begins`."""
+    """The sums of `count` products from number `first` on, in registers; those of a row begin with `begins`. Lines that
+    lie `leap` bytes further on are fetched meanwhile."""
     a_step, b_step = steps
 
     def add(_: Val, left_at: Val, right_at: Val, *sums: Val) -> list[Val]:
@@ -127,6 +147,9 @@ def _sums(
             numbers.load(b, tile.b, numbers.at(b, tile.b, base, v * numbers.lanes), numbers.lanes, mask)
             for v, mask in enumerate(masks)
         ]
+        if leap is not None:
+            for line in range(tile.ahead):
+                emit_prefetch(b, b.gep("i8", base, b.add(leap, i64(line * LINE)), flags=""))
         pairs = [numbers.widened(b, x) for x in loaded] if tile.wide else []
         made: list[Val] = []
         for start in starts:
@@ -157,6 +180,7 @@ def _store(
     rows: Val,
     sums: Sequence[Sequence[Val]],
     from_zero: Val,
+    past: bool = False,
 ) -> None:
     """Adds the sums to what is there, which is read in any case: code for both cases would be twice as long."""
     zero = numbers.zero(numbers.vector)
@@ -167,7 +191,10 @@ def _store(
             if from_zero.text != "true":
                 old = numbers.load(b, numbers.total, address, numbers.lanes, mask)
                 x = numbers.plus(b, b.select(from_zero, zero, old), x)
-            numbers.store(b, x, address, mask)
+            if past:
+                store_past(b, x, address, numbers.lanes * numbers.total.itemsize)
+            else:
+                numbers.store(b, x, address, mask)
 
     for k in range(tile.rows):
         if tile.guarded and k:
