@@ -24,6 +24,12 @@ CACHED_RIGHT = 4  # of the second cache, what a right operand takes that is read
 SUMS_PER_UNIT = 6  # vectors of products that are added in a unit of cost, a nanosecond
 SMALL_MATRIX = 64 * 64  # elements of a matrix below which its product with a vector is left to the loops
 
+# Columns of a matrix that loops take out of vectors of its rows, by shuffles: a tile of so few would leave most lanes
+# idle. They read the matrix once for each row of the left one, so that has few, too; and it is not computed on the way.
+FEW_COLUMNS = (2, 3)
+ROWS_BEFORE_FEW_COLUMNS = 8
+FEW_COLUMNS_DTYPES = (dtypes.float32, dtypes.float64)
+
 # Where BLAS is faster than the template, by dtype and class ("matrices", "row": a matrix and a vector), with the family
 # of machines it was measured on, or "" for all: there the template has no code of its own.
 BLAS_FASTER: dict[tuple[str, str, str], str] = {
@@ -75,9 +81,15 @@ class Contraction:
 
 
 def choose(
-    dtype: DType, kind: Contraction, extents: tuple[Size, Size, Size], *, deterministic: bool, family: str = ""
+    dtype: DType,
+    kind: Contraction,
+    extents: tuple[Size, Size, Size],
+    *,
+    deterministic: bool,
+    family: str = "",
+    stored: bool = False,
 ) -> Choice:
-    """The choice for a product with the sizes m, n, p.
+    """The choice for a product with the sizes m, n, p. `stored`: both operands lie in memory.
 
     >>> both = Contraction(True, True)
     >>> print(choose(dtypes.float32, both, (512, 512, 512), deterministic=False))
@@ -86,6 +98,8 @@ def choose(
     loops: only 512 multiplications
     >>> print(choose(dtypes.float32, both, (1, 100000, 1), deterministic=False))
     loops: a sum of products is a reduction like any other
+    >>> print(choose(dtypes.float32, both, (3, 100000, 2), deterministic=False, stored=True))
+    loops: sums of few rows and columns are reductions like any other
     >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=False))
     BLAS: complex numbers have no tiles
     >>> print(choose(dtypes.complex64, both, (512, 512, 512), deterministic=True))
@@ -95,6 +109,8 @@ def choose(
     kind = Contraction(kind.rows and rows != 1, kind.columns and columns != 1)  # one row or column is a vector
     if kind.shape_class == "number":
         return Loops("a sum of products is a reduction like any other")
+    if stored and dtype in FEW_COLUMNS_DTYPES and _are_few(rows, columns):
+        return Loops("sums of few rows and columns are reductions like any other")
     least = SMALL_PRODUCT if kind.shape_class == "matrices" else SMALL_MATRIX
     if isinstance(work, int) and work < least:
         return Loops(f"only {work} multiplications")
@@ -106,6 +122,12 @@ def choose(
         why = ", and BLAS is not deterministic" if deterministic and dtype.kind == "c" else ""
         return Loops(f"{dtype} has no tiles{why}")
     return Template(f"{work if isinstance(work, int) else 'any number of'} multiplications of {dtype}")
+
+
+def _are_few(rows: Size, columns: Size) -> bool:
+    if columns in FEW_COLUMNS:
+        return isinstance(rows, int) and rows <= ROWS_BEFORE_FEW_COLUMNS
+    return rows in FEW_COLUMNS and columns == 1
 
 
 def is_turned(layout: Layout) -> bool:

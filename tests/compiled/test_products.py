@@ -303,6 +303,41 @@ def test_many_matrices_of_any_size_are_one_job(rng: np.random.Generator) -> None
         assert len(jobs) == 6 and all(len(job.threads) > 1 for job in jobs)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dynamic", [False, None])
+def test_sums_of_few_columns_are_split_as_any_sum_is(
+    dynamic: bool | None, dtype: Any, rng: np.random.Generator
+) -> None:
+    """In vectors along the summation, and with the same bits for any number of threads."""
+    for m, n in ((1, 2), (1, 3), (3, 3), (8, 2), (5, 3), (2, 1), (3, 1)):
+        for order in ("CC", "CF", "FC", "FF"):
+            x, y = (
+                np.asarray(draw(rng, s, dtype), order=o) for s, o in zip(((m, 70_001), (70_001, n)), order, strict=True)
+            )
+            found = []
+            with observed() as pool:
+                f = compiled(dynamic=dynamic)
+                for threads in (1, 2, 3, 4):
+                    with pool.run(threads) as jobs:
+                        found.append(f(x, y))
+                    if m * n < 10:
+                        assert any(len(job.threads) > 1 for job in jobs) == (threads > 1), (m, n, order)
+            assert {k.kind for k in f.report().kernels} == {"kernel"}
+            assert all(r.tobytes() == found[0].tobytes() for r in found), (m, n, order)
+            assert_near(found[0], x, y)
+    vector, matrix = draw(rng, (3000,), dtype), draw(rng, (3000, 2), dtype)
+    assert_near(compiled(dynamic=dynamic)(vector, matrix)[None], vector[None], matrix)
+    assert_near(compiled(lambda y, x: y.T @ x, dynamic=dynamic)(matrix, vector)[None], vector[None], matrix)
+
+
+@pytest.mark.parametrize("function", [lambda x, y: np.exp(x) @ y, lambda x, y: x @ np.exp(y)])
+def test_what_is_computed_is_so_once_for_few_columns(function: Any, rng: np.random.Generator) -> None:
+    x, y = draw(rng, (6, 9000), np.float64), draw(rng, (9000, 3), np.float64)
+    f = compiled(function)
+    np.testing.assert_allclose(f(x, y), function(x, y), rtol=1e-9, atol=1e-9)
+    assert "matmul" in {k.kind for k in f.report().kernels}
+
+
 NUMBERS = {
     "dot": lambda x, y: x @ y,
     "inner": lambda x, y: np.inner(x, y),

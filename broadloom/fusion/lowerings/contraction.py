@@ -1,7 +1,8 @@
 """Lowering of matrix products: loops for small ones, many small matrices side by side, tiles for the rest, BLAS where
 it is faster (`fusion.products`).
 
-The choice is a pure function of dtype and shape; the loops are a reduction like any other, so their prologues fuse.
+The choice is a pure function of dtype, shape and whether operands lie in memory; the loops are a reduction like any
+other, so their prologues fuse.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def lower_contraction(state: Lowering, node: Node, ids: Sequence[ValueId], x: Te
     assert isinstance(op, Op)
     kind = KINDS.get(op.name) or Contraction(len(x.shape) > 1, len(y.shape) > 1)
     conjugated = op.name in ("vecdot", "vecmat") and x.dtype.kind == "c"
-    how = choose_code(x.dtype, kind, _extents(kind, x, y), deterministic=state.deterministic, family=state.family)
+    stored = all(state.strided(t) is not None for t in (x, y))
+    family = state.family
+    how = choose_code(
+        x.dtype, kind, _extents(kind, x, y), deterministic=state.deterministic, family=family, stored=stored
+    )
     if isinstance(how, Blas):
         return _gemm(state, node, ids, x, y, how)
     if isinstance(how, Template) and not _is_made_on_the_way(state, kind, x, y):
