@@ -1,4 +1,4 @@
-"""The machines that generated code is tested for."""
+"""The machines that generated code is tested for, and memory with red zones for every test."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import pytest
 
 from broadloom.runtime.target import host
 
+from tests.red_zones import red_zones
+
 from . import programs
 from .programs import FEATURES
+
+__all__ = ["machine", "red_zones"]
 
 
 @pytest.fixture(params=sorted(FEATURES))

@@ -33,6 +33,7 @@ from broadloom.runtime.link import link
 from broadloom.runtime.symbols import resolve
 from broadloom.runtime.target import emit_object, host
 from broadloom.symbolic import Symbol
+from tests.red_zones import MARK, ZONE
 
 N, M = Symbol("n"), Symbol("m")
 SIZES = ((N, 0, "size", 0), (M, 0, "size", 1))
@@ -155,6 +156,7 @@ class Native:
         )
         self.split = split
         self.live = {}
+        self.damaged = False
         self.parallel_calls = 0
         self.grain = 0
         self.allocated = 0
@@ -164,14 +166,15 @@ class Native:
     def _alloc(self, ctx, size):
         if self.exhausted:
             return None
-        memory = np.full(size + 64, 0xA5, np.uint8)
-        address = -(-memory.ctypes.data // 64) * 64
-        self.live[address] = memory
+        memory = np.full(size + 2 * ZONE + 64, MARK, np.uint8)
+        start = ZONE + -(memory.ctypes.data + ZONE) % 64
+        address = memory.ctypes.data + start
+        self.live[address] = memory[:start], memory[start + size :]
         self.allocated += size
         return address
 
     def _free(self, ctx, address, size):
-        del self.live[address]
+        self.damaged |= any((zone != MARK).any() for zone in self.live.pop(address))
 
     def _parallel(self, ctx, kernel, args, n, grain):
         self.parallel_calls += 1
@@ -218,6 +221,7 @@ class Native:
         assert not self.live, "the workspace is freed"
         for memory, begin, end in guarded:
             assert np.all(memory[:begin] == 0xCD) and np.all(memory[end:] == 0xCD), "what is beside a result is kept"
+        assert not self.damaged, "nothing is written beside a workspace"
         if code:
             site = int(ctx[abi.ERROR_SITE : abi.ERROR_SITE + 4].view(np.int32)[0])
             key, *payload = ctx[abi.ERROR_KEY : abi.ERROR_KEY + 40].view(np.int64).tolist()

@@ -1,103 +1,48 @@
 """Kernels on memory between two pages that fault: a read or write outside of an array ends the process.
 
-Run as `python -m tests.compiled.guard_pages SEED`; what runs is printed before, so that the last line
-names the culprit.
+Run as `python -m tests.compiled.guard_pages PART SEED COUNT`; what runs is printed before, so that the last line names
+the culprit.
 What holds: inputs, results and workspaces lie flush at the end of their pages, or at the beginning.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
+import random
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import broadloom as bl
-from broadloom.runtime import entry, native, probe, python_entry
-from broadloom.runtime.context import NO_SITE, Context
+from tests import red_zones
+from tests.compiled.checking import configurations, failures, resized
+from tests.compiled.modules import cells
+from tests.levels.test_updates import differences, random_updates
 
-PAGE = mmap.PAGESIZE
 SIZES = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 70)
 LAYOUTS = ("C", "F", "reversed", "steps", "unaligned")
-_protect = ctypes.CDLL(None).mprotect
-_protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+SIDES: tuple[red_zones.Mode, ...] = ("end", "begin")
+TOGETHER = 12  # calls of ops a module
 
 
-class Block:
-    """`size` bytes with a page that faults on either side; flush with one of them."""
-
-    def __init__(self, size: int, at_end: bool, align: int) -> None:
-        body = max(1, -(-size // PAGE)) * PAGE
-        self._memory = mmap.mmap(-1, body + 2 * PAGE)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        ctypes.memset(start + PAGE, 0xA5, body)
-        self._ends = (start, start + PAGE + body)
-        for end in self._ends:
-            _protect(end, PAGE, 0)
-        self.address = start + PAGE + ((body - size) // align * align if at_end else 0)
-        self.__array_interface__ = {"data": (self.address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-    def __del__(self) -> None:
-        for end in self._ends:
-            _protect(end, PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
-
-
-class Room:
-    """Where arrays, results and workspaces are made."""
-
-    def __init__(self) -> None:
-        self.at_end = True
-        self.workspaces: dict[int, Block] = {}
-        self._alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(self._take)
-        self._free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(self._give)
-
-    def array(self, shape: tuple[int, ...], dtype: Any, order: tuple[int, ...], align: int = 0) -> Any:
-        """As `runtime.results.result_array`."""
-        dtype = np.dtype(dtype)
-        steps, step = [0] * len(shape), dtype.itemsize
-        for axis in reversed(order):
-            steps[axis] = step
-            step *= max(1, shape[axis])
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        block = Block(max(size, dtype.itemsize), self.at_end, align or dtype.alignment)
-        return np.ndarray(shape, dtype, np.asarray(block), 0, steps)
-
-    def laid_out(self, values: Any, layout: str) -> Any:
-        """The values in memory of this room."""
-        forwards = tuple(range(values.ndim))
-        match layout:
-            case "F":
-                x = self.array(values.shape, values.dtype, forwards[::-1])
-            case "reversed":
-                x = self.array(values.shape, values.dtype, forwards)[(slice(None, None, -1),) * values.ndim]
-            case "steps":
-                wide = tuple(2 * n - 1 if n else 0 for n in values.shape)
-                x = self.array(wide, values.dtype, forwards)[(slice(None, None, 2),) * values.ndim]
-            case "unaligned":
-                room = self.array((values.nbytes + 1,), np.uint8, (0,))
-                x = np.ndarray(values.shape, values.dtype, room[int(self.at_end) :])
-            case _:
-                x = self.array(values.shape, values.dtype, forwards)
-        x[...] = values
-        return x
-
-    def context(self, threads: int) -> Context:
-        """As `native.new_context`."""
-        alloc, free = (ctypes.cast(f, ctypes.c_void_p).value for f in (self._alloc, self._free))
-        assert alloc is not None and free is not None
-        parallel = native.runtime().address("bl_parallel_for")
-        return Context(alloc=alloc, free=free, parallel_for=parallel, threads=threads, site=NO_SITE)
-
-    def _take(self, context: int, size: int) -> int:
-        block = Block(size, self.at_end, 64)
-        self.workspaces[block.address] = block
-        return block.address
-
-    def _give(self, context: int, address: int, size: int) -> None:
-        del self.workspaces[address]
+def laid_out(values: Any, layout: str, side: red_zones.Mode) -> Any:
+    """The values in memory that reaches up to the page."""
+    match layout:
+        case "F":
+            x = np.empty(values.shape, values.dtype, "F")
+        case "reversed":
+            x = np.empty(values.shape, values.dtype)[(slice(None, None, -1),) * values.ndim]
+        case "steps":
+            wide = tuple(2 * n - 1 if n else 0 for n in values.shape)
+            x = np.empty(wide, values.dtype)[(slice(None, None, 2),) * values.ndim]
+        case "unaligned":
+            x = np.ndarray(values.shape, values.dtype, np.empty(values.nbytes + 1, np.uint8)[int(side == "begin") :])
+        case _:
+            x = np.empty(values.shape, values.dtype)
+    x[...] = values
+    return x
 
 
 def stencil(x: Any) -> Any:
@@ -156,20 +101,16 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
     "solve": (lambda x: np.linalg.solve(x @ x.T + 99 * np.eye(len(x)), x), "m"),
     "small matrices": (small_matrices, "m"),
 }
-TAKING = {"sort", "argsort"}  # their kernels take memory themselves, which Python gives to its own thread alone here
 
 
-def main(seed: int) -> None:
-    rng, room = np.random.default_rng(seed), Room()
-    probe.mismatches = entry.probe.mismatches = lambda: ("guard pages",)  # type: ignore[assignment]
-    python_entry.result_array, native.new_context = room.array, room.context  # type: ignore[assignment]
-    warnings.simplefilter("ignore")
-    for name in rng.permutation(list(FUNCTIONS))[:9]:
+def functions(rng: np.random.Generator, count: int) -> None:
+    """Some of the functions above."""
+    for name in rng.permutation(list(FUNCTIONS))[:count]:
         function, kinds = FUNCTIONS[name]
         dtypes = ["f8"] if name in ("solve", "small matrices") else ["f8", "f4", "i4"]
         dtypes = ["i1", "u1", "i2"] if "short integers" in name else ["bfloat16"] if "bfloat16" in name else dtypes
         dtype = str(rng.choice(dtypes))
-        dynamic, threads = (None, True)[rng.integers(2)], int(rng.integers(1, 3)) if name not in TAKING else 1
+        dynamic, threads = (None, True)[rng.integers(2)], int(rng.integers(1, 3))
         compiled: Any = bl.compile(function, dynamic=dynamic, options={"num_threads": threads})
         for _ in range(4):
             shape = tuple(int(n) for n in rng.choice(SIZES, 2))
@@ -177,18 +118,54 @@ def main(seed: int) -> None:
             if "i" in kinds:
                 values.append(rng.integers(-shape[0], shape[0], 9) if shape[0] else np.zeros(0, np.int64))
             layout = str(rng.choice(LAYOUTS))
-            for room.at_end in (True, False):
-                print(
-                    name, dtype, shape, layout, f"dynamic={dynamic} threads={threads} at_end={room.at_end}", flush=True
-                )
-                given, kept = ([room.laid_out(v, layout) for v in values] for _ in range(2))
+            for side in SIDES:
+                print(name, dtype, shape, layout, f"dynamic={dynamic} threads={threads} {side}", flush=True)
+                red_zones.set_mode(side)
+                given, kept = ([laid_out(v, layout, side) for v in values] for _ in range(2))
                 got, want = compiled(*given), function(*kept)
+                red_zones.check()
                 parts = zip((got, want), (given, kept), strict=True)
                 for a, b in zip(*([*(r if isinstance(r, tuple) else (r,)), *x] for r, x in parts), strict=True):
                     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-                assert not room.workspaces
         assert compiled.report().compiles, f"{name} was not compiled"
 
 
+def ops(rng: np.random.Generator, count: int) -> None:
+    """Modules of ops of the table, each in one configuration."""
+    every = [calls for calls in cells().values() if calls]
+    for number in range(count):
+        chosen = [every[k] for k in rng.choice(len(every), TOGETHER, replace=False)]
+        calls = [c[int(rng.integers(len(c)))] for c in chosen]
+        choices = configurations(rng)
+        c = choices[int(rng.integers(len(choices)))]
+        calls = calls if c.symbolic else [resized(call, rng) for call in calls]
+        side = SIDES[number % 2]
+        print(side, c, *map(str, calls), flush=True)
+        red_zones.set_mode(side)
+        found = failures(calls, c, rng)
+        red_zones.check()
+        assert not found, "\n".join(found)
+
+
+def updates(rng: np.random.Generator, count: int) -> None:
+    """Random functions that store into what they made."""
+    for number in range(count):
+        source = random_updates(int(rng.integers(1 << 32)), 10)
+        text, dynamic, side = source.text(), random.Random(number).choice((None, True, False)), SIDES[number % 2]
+        print(side, f"dynamic={dynamic}", text, flush=True)
+        red_zones.set_mode(side)
+        found = differences(text, [w.arguments for w in source.worlds], dynamic=dynamic)
+        assert not found, "\n".join(found)
+
+
+PARTS: dict[str, Callable[[np.random.Generator, int], None]] = {"functions": functions, "ops": ops, "updates": updates}
+
+
+def main(part: str, seed: int, count: int) -> None:
+    warnings.simplefilter("ignore")
+    with red_zones.guarded("end"), np.errstate(all="ignore"):
+        PARTS[part](np.random.default_rng(seed), count)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -70,10 +70,11 @@ def arranged(array: Array, layout: Layout, loop_rank: int, rng: np.random.Genera
 
 
 def _room(shape: Sequence[int], dtype: np.dtype[Any], aligned: bool, rng: np.random.Generator) -> Array:
-    """Memory of any content, aligned as the dtype asks for and no more; one byte beside that unless aligned."""
+    """Memory of any content, aligned as the dtype asks for and no more; one byte beside that unless aligned. It reaches
+    up to the end of what was allocated, so that a byte behind it is nobody's."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    start = (0 if aligned else 1) + dtype.alignment * int(rng.integers(8))
-    memory = np.empty(size + 160, np.uint8)
+    front = 16 + dtype.alignment * int(rng.integers(8))
+    memory = np.empty(front + size, np.uint8)
     memory[:] = 1 if dtype.kind == "b" else 0xA5
-    start += -memory.ctypes.data % 16
+    start = front - (memory.ctypes.data + front - (0 if aligned else 1)) % dtype.alignment
     return np.ndarray(tuple(shape), dtype, memory.data, start)

@@ -3,7 +3,6 @@ and what they did to their arguments - some of which are, or overlap, each other
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import Any
 
@@ -13,38 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import broadloom as bl
+from tests.levels.comparing import clones, relations, seen
 from tests.levels.sources import HalfDone, Source
-
-
-def clones(arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Copies that share memory, and are one object, where the originals do."""
-    bases: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    made: dict[int, np.ndarray] = {}
-    for x in arrays:
-        base = x
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        _, memory = bases.setdefault(id(base), (base, base.copy(order="K")))
-        offset = x.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-        made.setdefault(id(x), np.ndarray(x.shape, x.dtype, memory, offset, x.strides))
-    return [made[id(x)] for x in arrays]
-
-
-def seen(value: Any) -> Any:
-    """All that can be seen of a result; nans are alike, strides of one-element axes do not count."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return type(value), value
-    x = np.asarray(value)
-    data = np.where(np.isnan(x), np.nan, x).tobytes() if x.dtype.kind in "fc" else x.tobytes()
-    strides = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size else None
-    writeable = isinstance(value, np.ndarray) and value.flags.writeable
-    return type(value), x.dtype, x.shape, strides, writeable, data
-
-
-def relations(values: list[Any]) -> list[tuple[bool, bool]]:
-    """Identity and shared memory of each pair of arrays."""
-    arrays = [v for v in values if isinstance(v, np.ndarray)]
-    return [(a is b, np.shares_memory(a, b)) for a, b in itertools.combinations(arrays, 2)]
 
 
 def random_source(seed: int, lines: int) -> tuple[str, list[np.ndarray]]:
