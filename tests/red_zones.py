@@ -3,8 +3,9 @@
 What goes in: code that makes arrays and runs compiled functions within `guarded()`. What comes out: an error from
 `check()` where a byte in front of or behind an array or a workspace was written. What holds: meanwhile all arrays of
 this thread, NumPy's and results of any size, and all workspaces come from here, each buffer of them by itself, unless
-the function that makes them was compiled outside; memory is filled with a mark before it is used and with another after it was given back, so that what
-is read too early or too late is seen in the values. In the modes of pages, a read outside of a block ends the process.
+the function that makes them was compiled outside; memory is filled with a mark before it is used and with another after
+it was given back, so that what is read too early or too late is seen in the values. In the modes of pages, a read
+outside of a block ends the process.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from broadloom.graph.parse import parse
 from broadloom.runtime import native, python_entry, target
 from broadloom.runtime.link import link
 from tests import red_zones, workspaces
-from tests.codegen.programs import N, SIZES, Native, Written, array, loop, pointwise, program
+from tests.codegen.programs import SIZES, N, Native, Written, array, loop, pointwise, program
 from tests.compiled.modules import compiled
 
 MB = 1 << 20

@@ -194,12 +194,13 @@ def as_array(r: Recorder, x: object) -> ArrayHandle:
 
 
 def _assemble(r: Recorder, items: Sequence[object]) -> ArrayHandle:
-    """An array from a nested list in which some leaves are runtime values."""
+    """An array, in C order, from a nested list in which some leaves are runtime values."""
     parts = [as_array(r, item) for item in items]
     if not all(shapes.same_shape(r, p.shape, parts[0].shape) for p in parts[1:]):
         raise plain_numpy_raises("the nested list is ragged")
     common = promote(*(p.dtype for p in parts))
-    return call(r, "stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim)
+    # `np.stack` would take the memory order of the parts
+    return r.copy(call(r, "stack", *(cast(r, p, common) for p in parts), axis=-1 - parts[0].ndim), "C")
 
 
 def promote(*found: DType) -> DType:

@@ -28,7 +28,7 @@ from broadloom.symbolic.relations import Relation, eq, ge, gt, le, lt, ne, prove
 from broadloom.symbolic.shape_env import ShapeEnv
 from broadloom.symbolic.simplify import exact_quotient, floordiv, mod, smax, smin
 from broadloom.symbolic.text import parse
-from broadloom.symbolic.walk import coefficient, evaluate, free_symbols, substitute
+from broadloom.symbolic.walk import coefficient, evaluate, free_symbols, rewrite, substitute
 
 __all__ = [
     "LARGEST",
@@ -65,6 +65,7 @@ __all__ = [
     "product",
     "proves",
     "range_of",
+    "rewrite",
     "size_key",
     "smax",
     "smin",

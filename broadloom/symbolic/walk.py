@@ -6,7 +6,8 @@ What holds: an expression without the symbols in question comes back as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from broadloom.symbolic import ranges, simplify
 from broadloom.symbolic.expr import Add, Expr, FloorDiv, Min, Mod, Mul, Size, Symbol, _set, as_size, mul, total
@@ -37,33 +38,49 @@ def substitute(e: Size, values: Mapping[Symbol, Size]) -> Size:
     """
     if not isinstance(e, Expr) or free_symbols(e).isdisjoint(values):
         return as_size(e)
-    return _substitute(e, values, {})
+    return _substitute(e, values, values.keys(), {})
 
 
-def _substitute(e: Size, values: Mapping[Symbol, Size], done: dict[Expr, Size]) -> Size:
+def rewrite(e: Size, values: Mapping[Expr, Size]) -> Size:
+    """`e` with parts replaced: symbols, and divisions, remainders, minima and maxima, also those that come out where
+    their own parts are replaced.
+
+    >>> n, m = Symbol("n"), Symbol("m")
+    >>> rewrite((n // m) * m + m, {n // m: 2}), rewrite((n + 1) // m, {n: m, (m + 1) // m: 3})
+    (3*m, 3)
+    """
     if not isinstance(e, Expr):
         return e
-    if isinstance(e, Symbol):
+    symbols = frozenset[Symbol]().union(*map(free_symbols, values))
+    return e if free_symbols(e).isdisjoint(symbols) else _substitute(e, values, symbols, {})
+
+
+def _substitute(e: Size, values: Mapping[Any, Size], symbols: Collection[Symbol], done: dict[Expr, Size]) -> Size:
+    """`symbols`: those of all keys of `values`."""
+    if not isinstance(e, Expr):
+        return e
+    if isinstance(e, Symbol) or e in values:
         return as_size(values.get(e, e))
     if e in done:
         return done[e]
-    if free_symbols(e).isdisjoint(values):
+    if free_symbols(e).isdisjoint(symbols):
         return e
     result: Size
     if isinstance(e, Add):
-        result = total([*(mul(c, _substitute(m, values, done)) for m, c in e.terms), e.constant])
+        result = total([*(mul(c, _substitute(m, values, symbols, done)) for m, c in e.terms), e.constant])
     elif isinstance(e, Mul):
         result = e.coefficient
         for factor in e.factors:
-            result = mul(result, _substitute(factor, values, done))
+            result = mul(result, _substitute(factor, values, symbols, done))
     else:
-        operands = [_substitute(o, values, done) for o in e.args]
+        operands = [_substitute(o, values, symbols, done) for o in e.args]
         if isinstance(e, FloorDiv):
             result = simplify.floordiv(*operands)
         elif isinstance(e, Mod):
             result = simplify.mod(*operands)
         else:
             result = simplify.smin(*operands) if isinstance(e, Min) else simplify.smax(*operands)
+        result = values.get(result, result)
     done[e] = result
     return result
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from broadloom.runtime.target import host
-
 from tests.red_zones import red_zones
 
 from . import programs

@@ -218,3 +218,21 @@ def test_a_size_may_be_divided_by_one_that_is_tried_as_none():
         x, y = (np.asfortranarray(np.arange(3.0 * k).reshape(k, 3)) for k in (n, m))
         np.testing.assert_array_equal(g(x, y), f(x, y))
         assert g(x, y).strides == f(x, y).strides
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: np.array([x, x * 2]), lambda x: np.asarray([[x, x]]), lambda x: np.array([x, x], order="F"), np.stack],
+    ids=["array", "nested", "fortran", "stack"],
+)
+def test_arrays_of_lists_of_arrays(function, dynamic):
+    """They are in C order, whatever the parts are; `np.stack` takes the order of the parts."""
+    x = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    given = [x, x] if function is np.stack else x
+    want = function(given)
+    got = bl.compile(lambda *xs: function(list(xs) if function is np.stack else xs[0]), dynamic=dynamic)(
+        *(given if isinstance(given, list) else [given])
+    )
+    assert got.strides == want.strides
+    np.testing.assert_array_equal(got, want)

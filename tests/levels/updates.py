@@ -1,5 +1,5 @@
-"""Random NumPy functions that store into what they made, as source text: joins, copies, views and sorted or summed arrays
-whose parts are written, and read again afterwards.
+"""Random NumPy functions that store into what they made, as source text: joins, copies, views and sorted or summed
+arrays whose parts are written, and read again afterwards.
 
 A function is run at several sizes of its arguments while it is made: a line that NumPy refuses at one of them is left
 out. All numbers are whole and small, so that sums and products have the same bits in any order.
