@@ -21,7 +21,6 @@ from broadloom.symbolic import (
     Mod,
     Relation,
     Size,
-    Symbol,
     coefficient,
     free_symbols,
     rewrite,

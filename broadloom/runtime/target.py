@@ -77,6 +77,9 @@ def toolchain_version() -> str:
 
 @cache
 def _initialise_native() -> None:
+    # LLVM 22.1 moves the last reader of a register above what it makes equal to it, and runs off the end of the block
+    # where there is nothing else: a kernel in some thousands, for which it aborts the process.
+    llvm.set_option("broadloom", "-twoaddr-reschedule=false")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 

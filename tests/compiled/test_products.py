@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import broadloom as bl
+from broadloom.capture.sources import Frame
 from broadloom.codegen.matmul.blocks import Machine, packs, tile_shape
 from broadloom.codegen.matmul.tile import SUM_BLOCK
 from broadloom.compiler.api import make_graph
@@ -18,8 +19,11 @@ from broadloom.fusion.ir import Extern, Layout
 from broadloom.fusion.parse import parse
 from broadloom.fusion.text import print_program
 from broadloom.fusion.verify import verify
+from broadloom.graph.parse import parse as read_graph
 from broadloom.passes.table import default_pipeline
 from broadloom.platform import Caches
+from broadloom.runtime.python_entry import execute
+from tests.compiled.modules import compiled as graph_code
 from tests.compiled.pool import observed
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +147,25 @@ def test_stacks_and_one_matrix_for_all(rng: np.random.Generator) -> None:
     f = compiled(lambda q: np.swapaxes(q, 1, 2) @ np.moveaxis(q, 1, 3))  # the scores of an attention
     assert_near(f(heads), np.swapaxes(heads, 1, 2), np.moveaxis(heads, 1, 3))
     assert_without_copies(f)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float64"])
+@pytest.mark.parametrize("k", [0, 3, 70])
+def test_no_matrices_that_share_one(dtype: str, k: int) -> None:
+    """There is nothing to pack, and no memory to read, where a stack is empty."""
+    graph = read_graph(f"""\
+graph f (s0: [0, inf], s1: [0, inf]) {{
+  %0 = input x: {dtype}[s0, 50, s1] strides (50*s1, s1, 1)
+  %1 = input y: {dtype}[s0, s1, 90] strides (0, 90, 1)
+  %2 = matmul(%0, %1) : {dtype}[s0, 50, 90]
+  return %2 order (0, 1, 2)
+}}""")
+    spec = graph_code(graph)
+    for n in (2, 0):
+        x, shared = np.ones((n, 50, k), dtype), np.ones((k, 90), dtype)
+        y = np.lib.stride_tricks.as_strided(shared, (n, k, 90), (0, *shared.strides))
+        (got,) = execute(spec, Frame({"x": x, "y": y}, {}))
+        np.testing.assert_array_equal(got, np.matmul(x, y))
 
 
 def test_any_strides(rng: np.random.Generator) -> None:

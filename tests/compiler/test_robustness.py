@@ -414,3 +414,23 @@ def test_reductions_of_single_elements_that_no_cache_holds(method, dtype):
     got, want = bl.compile(lambda x: fold(x, axis=-1), fullgraph=True)(x), fold(x, axis=-1)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+# ---- LLVM ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_border_around_one_column_does_not_abort_the_code_generator():
+    """Its two-address pass ran off the end of a block in this kernel, once sizes are symbols."""
+    program = """
+import numpy as np, broadloom as bl
+def f(x):
+    y = np.pad(x, (2, 1), constant_values=3)
+    return y.astype(np.float32), y
+compiled = bl.compile(f, fullgraph=True, options={"use_cache": False})
+for n in (5, 17):
+    x = np.arange(float(n))[:, None]
+    for got, want in zip(compiled(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+"""
+    run = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr[-1000:]

@@ -22,13 +22,14 @@ def clones(arrays: list[np.ndarray]) -> list[np.ndarray]:
     return [made[id(x)] for x in arrays]
 
 
-def seen(value: Any) -> Any:
-    """All that can be seen of a result; nans are alike, strides of one-element axes do not count."""
+def seen(value: Any, *, orders: bool = True) -> Any:
+    """All that can be seen of a result; nans are alike, strides of one-element axes do not count, none without
+    `orders`."""
     if not isinstance(value, np.ndarray | np.generic):
         return type(value), value
     x = np.asarray(value)
     data = np.where(np.isnan(x), np.nan, x).tobytes() if x.dtype.kind in "fc" else x.tobytes()
-    strides = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size else None
+    strides = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size and orders else None
     writeable = isinstance(value, np.ndarray) and value.flags.writeable
     return type(value), x.dtype, x.shape, strides, writeable, data
 

@@ -31,7 +31,8 @@ def random_updates(seed: int, lines: int) -> Updates:
 
 
 def differences(text: str, worlds: Sequence[Sequence[Any]], **how: Any) -> list[str]:
-    """What a caller sees differ between the plain function and the compiled one, at each of these arguments."""
+    """What a caller sees differ between the plain function and the compiled one, at each of these arguments. Memory
+    order does not count where an argument has no elements: NumPy's may follow the strides that it has."""
     scope: dict[str, Any] = {"np": np}
     exec(compile(text, "<random function>", "exec"), scope)
     f, found = bl.compile(scope["f"], **how), []
@@ -41,8 +42,9 @@ def differences(text: str, worlds: Sequence[Sequence[Any]], **how: Any) -> list[
             want, got = list(scope["f"](*plain)), list(f(*compiled))
         red_zones.check()
         shapes = [x.shape for x in arguments]
+        orders = all(x.size for x in arguments)
         for k, (a, b) in enumerate(zip([*got, *compiled], [*want, *plain], strict=True)):
-            if seen(a) != seen(b):
+            if seen(a, orders=orders) != seen(b, orders=orders):
                 place = f"result {k}" if k < len(got) else f"argument {k - len(got)} afterwards"
                 found.append(f"{shapes}: {place}: {seen(a)[:5]} {a} instead of {seen(b)[:5]} {b}")
         if relations([*got, *compiled]) != relations([*want, *plain]):
@@ -51,7 +53,7 @@ def differences(text: str, worlds: Sequence[Sequence[Any]], **how: Any) -> list[
 
 
 @pytest.mark.filterwarnings("ignore")  # a break is as good: then the plain function runs
-@settings(max_examples=30)
+@settings(max_examples=settings.default.max_examples // 4)  # of those that a daily or a full run has
 @given(st.integers(0, 2**32), st.integers(4, 14), st.sampled_from([None, True, False]))
 def test_compiled_updates_are_the_plain_ones(seed: int, lines: int, dynamic: bool | None) -> None:
     source = random_updates(seed, lines)

@@ -75,9 +75,10 @@ def _lines(t: Template, b: FunctionBuilder, args: Val, role: str) -> tuple[Val, 
     layout = t.p.role(role)[0].layout
     outer, inner = layout.shape[-2:] if layout.strides[-1] == 1 else layout.shape[-2:][::-1]
     count, size = t.value(b, args, outer), t.value(b, args, inner)
+    matrices = t.value(b, args, t.p.count)
     if all(s == 0 or n == 1 for n, s in zip(layout.shape[:-2], layout.strides[:-2], strict=True)):
-        return count, size
-    return b.mul(count, t.value(b, args, t.p.count)), size
+        matrices = b.intrinsic("smin", matrices, i64(1))
+    return b.mul(count, matrices), size
 
 
 def _range(t: Template, role: str, slots: tuple[int, int], b: FunctionBuilder) -> None:

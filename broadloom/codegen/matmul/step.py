@@ -333,7 +333,7 @@ class Template:
 
         def in_turn() -> None:
             one = partial(self._strips, b, args, strip_at)
-            b.for_loop(i64(0), i64(1) if self.shared_right else batch, one, name="batch")
+            b.for_loop(i64(0), self.times_packed(b, batch), one, name="batch")
 
         if beside is None:
             in_turn()
@@ -344,6 +344,11 @@ class Template:
             b.if_then(beside, partial(share_out, b, matrices, self.slot(b, args, NEXT), batch, cost), in_turn)
         free(b, own)
         b.ret()
+
+    def times_packed(self, b: FunctionBuilder, batch: Val) -> Val:
+        """How often the right operand is packed: once for all matrices that share it, if there are any; where there are
+        none, it has no memory."""
+        return b.intrinsic("smin", batch, i64(1)) if self.shared_right else batch
 
     def _strips(self, b: FunctionBuilder, args: Val, run: Callable[[Val, Val], None], number: Val) -> None:
         """Runs `run(pieces, columns)` for the strips of matrix `number`: how much there is to pack, and of how many
