@@ -22,15 +22,15 @@ def clones(arrays: list[np.ndarray]) -> list[np.ndarray]:
     return [made[id(x)] for x in arrays]
 
 
-def seen(value: Any, *, orders: bool = True) -> Any:
-    """All that can be seen of a result; nans are alike, strides of one-element axes do not count, none without
-    `orders`."""
+def seen(value: Any, *, layout: bool = True) -> Any:
+    """All that can be seen of a result; nans are alike, strides of one-element axes do not count. Without `layout`, not
+    how it lies in memory, and whether that may be written."""
     if not isinstance(value, np.ndarray | np.generic):
         return type(value), value
     x = np.asarray(value)
     data = np.where(np.isnan(x), np.nan, x).tobytes() if x.dtype.kind in "fc" else x.tobytes()
-    strides = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size and orders else None
-    writeable = isinstance(value, np.ndarray) and value.flags.writeable
+    strides = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1] if x.size and layout else None
+    writeable = layout and isinstance(value, np.ndarray) and value.flags.writeable
     return type(value), x.dtype, x.shape, strides, writeable, data
 
 

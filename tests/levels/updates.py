@@ -2,7 +2,8 @@
 arrays whose parts are written, and read again afterwards.
 
 A function is run at several sizes of its arguments while it is made: a line that NumPy refuses at one of them is left
-out. All numbers are whole and small, so that sums and products have the same bits in any order.
+out. All numbers are whole and small, and no zero is negative, so that sums and products have the same bits in
+any order.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ VIEWS = (
 VALUES = (
     "{0} + {1}",
     "{0} * 2",
-    "-{0}",
+    "3 - {0}",
     "{0} - {1}",
     "np.maximum({0}, {1})",
     "np.abs({0})",
