@@ -66,6 +66,16 @@ def test_what_is_fetched_and_stored_past_the_caches(small_last_cache):
     assert 0 < fetches(shared) < both  # rows alone: the matrix is in the cache
 
 
+def test_long_rows_are_left_to_the_processor(small_last_cache):
+    found = []
+    for depth in (64, 300):
+        x, y = matrices((32, depth, 64), 100, np.float32)
+        text = module_text(program(product, x, y), small_last_cache)
+        found.append(fetches(text))
+        assert "@bl_tile" in text
+    assert found[0] > found[1] > 0
+
+
 def test_results_that_the_caches_hold_stay_there():
     x, y = matrices((32, 64, 128), 100, np.float32)
     target = replace(host(), caches=replace(host().caches, last=1 << 30))

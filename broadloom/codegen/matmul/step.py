@@ -51,6 +51,7 @@ _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Par
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 WIDENED = 4  # registers that a tile takes more which widens its groups
 # matrices that a worker takes in turn at most, and how often it does at least
+SHORT_ROW = 8 * LINE  # bytes
 STREAMED_SHARE = 3  # of the last cache, what many matrices take at most that others of this processor leave there
 MATRICES_TOGETHER = 8
 TURNS = 8
@@ -181,6 +182,13 @@ class Template:
         """Whether a task fetches what the next matrix has at its place: of many matrices that are read as they lie,
         each tile of which is a strip that the processor does not foresee."""
         return not (self.p.thin or self.packed_right or self.packed_left or self.single or self.p.count == 1)
+
+    @property
+    def fetches_rows(self) -> bool:
+        """Whether it fetches rows of the left operand, too: short ones, in which the processor sees no stream."""
+        p = self.p
+        short = isinstance(p.k, int) and p.k * p.a_dtype.itemsize <= SHORT_ROW
+        return self.looks_ahead and short and p.a.strides[-1] == 1
 
     @property
     def stores_past(self) -> bool:

@@ -248,7 +248,7 @@ class Task:
                         given.append(self._leap(row, vectors))
                     if spec.past:
                         given.append(self.past)
-                    if t.looks_ahead and p.a.strides[-1] == 1:
+                    if t.fetches_rows:
                         b.if_then(b.icmp("eq", column, i64(0)), partial(self._fetch_rows, at, height, count))
                     self._call_tile(spec, given)
                     if not p.plain:
@@ -280,11 +280,12 @@ class Task:
 
     def _leap(self, row: Val, vectors: int) -> Val:
         """Where the lines lie that the tile of this row fetches, in bytes behind the row of its panel: others than the
-        tiles above it do, or the last again."""
+        tiles above it do. Where these fetch all, it fetches what it reads itself, which is in the nearest cache."""
         b, each = self.b, self._lines_ahead(vectors)
         tile = b.udiv(row, i64(self.shape.rows))
-        first = b.intrinsic("smin", b.mul(tile, i64(each)), i64(self._lines(vectors) - each))
-        return b.add(self.leaps[1], b.mul(first, i64(LINE)))
+        first = b.mul(tile, i64(each))
+        left = b.icmp("slt", first, i64(self._lines(vectors)))
+        return b.select(left, b.add(self.leaps[1], b.mul(first, i64(LINE))), i64(0))
 
     def _fetch_rows(self, start: Val, rows: int, count: Val) -> None:
         """Fetches the next matrix's rows of a tile."""
