@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from broadloom.dtypes import DType
+from broadloom.fusion.bands import in_bands
 from broadloom.fusion.buffers import keep_scalars, share_buffers
 from broadloom.fusion.decide import Fuse, worthwhile
 from broadloom.fusion.epilogue import fuse_epilogues
@@ -80,7 +82,10 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True, cach
     if fusion:
         steps, taken = fuse_epilogues(steps, outputs, _depends)
         decisions += [Decision(_name(a), _name(b), outcome) for a, b, outcome in taken]
-    named = _named([finalise(s) if isinstance(s, Kernel) else s for s in steps])
+    steps = [finalise(s) if isinstance(s, Kernel) else s for s in steps]
+    if fusion:
+        steps, known = _in_bands(steps, known, decisions)
+    named = _named(steps)
     names = {old.name: new.name for old, new in zip(steps, named, strict=True)}
     weighed = [replace(d, kernel=names[d.kernel]) for d in weighed]
     if tables:
@@ -89,6 +94,23 @@ def schedule(lowered: Lowered, *, fusion: bool = True, tables: bool = True, cach
     buffers = tuple(b for b in known.values() if b.kind in ("input", "output") or b.name in used)
     program = Program(lowered.name, lowered.symbols, lowered.bindings, buffers, named, lowered.sites)
     return Scheduled(program, tuple(decisions), tuple(weighed))
+
+
+def _in_bands(
+    steps: Sequence[Kernel | Extern], buffers: Mapping[str, Buffer], decisions: list[Decision]
+) -> tuple[list[Kernel | Extern], dict[str, Buffer]]:
+    """The steps with wide columns cut into bands, and all buffers."""
+    found: list[Kernel | Extern] = []
+    known = dict(buffers)
+    for step in steps:
+        banded = in_bands(step, known) if isinstance(step, Kernel) else None
+        if banded is None:
+            found.append(step)
+            continue
+        found += banded.kernels
+        known |= {b.name: b for b in banded.buffers}
+        decisions += (Decision(_label(a), _label(b), NoFuse(banded.reason)) for a, b in pairwise(banded.kernels))
+    return found, known
 
 
 def _tabulated(

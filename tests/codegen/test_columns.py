@@ -24,10 +24,11 @@ def softmax(x):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
-    ("columns", "grain"), [(33, COLUMN_STEP), (1000, 4 * COLUMN_STEP), (1024, 4 * COLUMN_STEP), (1029, 5 * COLUMN_STEP)]
+    ("rows", "columns", "grain"),
+    [(3000, 33, COLUMN_STEP), (100, 1000, 4 * COLUMN_STEP), (100, 1024, 4 * COLUMN_STEP), (100, 1029, 5 * COLUMN_STEP)],
 )
-def test_a_thread_takes_two_wide_shares(columns, grain, dynamic, rng):
-    x = rng.normal(size=(3000, columns)).astype(np.float32)
+def test_a_thread_takes_two_wide_shares(rows, columns, grain, dynamic, rng):
+    x = rng.normal(size=(rows, columns)).astype(np.float32)
     p = program(softmax, x, dynamic=dynamic)
     assert all(map(runs_in_columns, kernels(p)))
     native = Native(p)
@@ -75,7 +76,7 @@ def test_columns_of_every_number_are_vectors(dtype, dynamic, machine, rng):
 )
 def test_passes_down_columns_are_vectors(function, dynamic, rng):
     """Of more rows than are added up in one chunk, and more columns than lie in one block."""
-    x = rng.normal(loc=1, scale=0.1, size=(300, 1100)).astype(np.float32)
+    x = rng.normal(loc=1, scale=0.1, size=(300, 4100)).astype(np.float32)
     native = Native(program(function, x, dynamic=dynamic))
     assert is_ready(native.text)
     want = function(x.astype(np.float64))
