@@ -18,6 +18,7 @@ from broadloom.fusion.memory_plan import elements
 
 SCRATCH = "(scratch)"
 Run = driver._Run
+PLAIN = Run._allocate, Run._release
 
 
 def _sizes(run: Run) -> dict[str, driver.Size]:
@@ -81,4 +82,12 @@ def _free(run: Run, base: Val, kept: Val) -> None:
 def apart() -> Iterator[None]:
     """Code that is made meanwhile, not what a cache holds, takes its buffers one by one."""
     with mock.patch.object(Run, "_allocate", _allocate), mock.patch.object(Run, "_release", _release):
+        yield
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Code that is made meanwhile, within `apart()` too, takes its buffers in one block, as it does for users."""
+    allocate, release = PLAIN
+    with mock.patch.object(Run, "_allocate", allocate), mock.patch.object(Run, "_release", release):
         yield

@@ -159,7 +159,11 @@ def test_the_condition_of_a_matrix_that_is_not_finite(p: Any, dynamic: bool | No
     a[2, 1, 1], a[3, 0, 0], a[4] = np.nan, np.inf, 1.0
     compiled = bl.compile(cond, fullgraph=True, dynamic=dynamic)
     if numpy_since("2.5.0") or p in ("fro", 1):
-        np.testing.assert_allclose(compiled(a), cond(a), rtol=1e-12)
+        found, known = compiled(a), cond(a)
+        np.testing.assert_allclose(found[:4], known[:4], rtol=1e-12)
+        # the last is singular: what is left of its least singular value is rounding, and differs with the memory
+        digits = np.log10([found[4], known[4]])
+        assert np.all(np.abs(digits) > 15) and digits[0] * digits[1] > 0
     else:
         for f in (compiled, cond):
             with pytest.raises(np.linalg.LinAlgError):

@@ -27,6 +27,7 @@ from broadloom.graph.manager import PassContext
 from broadloom.passes.table import default_pipeline
 from broadloom.records import dataclass
 from broadloom.runtime.target import host
+from tests.workspaces import together
 
 
 def digitized(turns):
@@ -79,7 +80,8 @@ def test_where_a_piece_goes_is_computed_before_its_kernel(rng):
 
 
 def run_of(turns):
-    text = module_text(program_of(digitized(turns), np.arange(2000.0), np.arange(5.0)), host())
+    with together():
+        text = module_text(program_of(digitized(turns), np.arange(2000.0), np.arange(5.0)), host())
     run = text[text.index("@bl_run(") :]
     return run[: run.index("\n}")]
 
