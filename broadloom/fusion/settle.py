@@ -46,7 +46,7 @@ def settled_sizes(facts: tuple[Relation, ...]) -> dict[Expr, Size]:
     """What sizes equal, by equations in which one occurs with the coefficient 1 or -1: symbols, and where none can be
     solved for, a division, remainder, minimum or maximum.
 
-    >>> from broadloom.symbolic import eq, smax, smin
+    >>> from broadloom.symbolic import Symbol, eq, smax, smin
     >>> a, b, c = Symbol("a"), Symbol("b"), Symbol("c")
     >>> {str(k): str(v) for k, v in settled_sizes((eq(a, 1), eq(b + 1, c))).items()}
     {'a': '1', 'c': 'b + 1'}
