@@ -35,23 +35,12 @@ from broadloom.codegen.memory import LINE
 from broadloom.codegen.types import register_type, width
 from broadloom.dtypes import DType, bool_, float32
 from broadloom.errors import VerifyError
-from broadloom.fusion.ir import Accumulator, ReductionKind
+from broadloom.fusion.ir import COMBINED_BY, Accumulator, ReductionKind
 from broadloom.records import dataclass
 
 Scalar = tuple[Val, ...]
 Emit = Callable[..., Scalar]
 
-_EXACT_OPS = {
-    "sum": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "fmax": "fmax",
-    "fmin": "fmin",
-    "any": "logical_or",
-    "all": "logical_and",
-    "xor": "bitwise_xor",
-}
 _INFINITY = {"half": 0x7C00, "float": 0x7F800000, "double": 0x7FF0000000000000}
 _NAN = {"half": 0x7E00, "float": 0x7FC00000, "double": 0x7FF8000000000000}
 
@@ -289,7 +278,7 @@ class Accumulators:
         if dtype.kind == "b":
             return (b.binary(_BOOL[kind], old[0], new[0]),)
         if slots.running or (dtype.kind == "c" and kind != "sum") or kind in ("any", "all"):
-            return self.emit(b, _EXACT_OPS[kind], [old, new], [dtype, dtype], dtype, {})
+            return self.emit(b, COMBINED_BY[kind], [old, new], [dtype, dtype], dtype, {})
         if kind == "sum":
             flags = "reassoc" if self.width * self.lanes == 1 else ""
             return tuple(b.fadd(x, y, flags) for x, y in zip(old, new, strict=True))

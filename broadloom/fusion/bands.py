@@ -22,7 +22,18 @@ from functools import partial
 from broadloom.dtypes import DType
 from broadloom.fusion.boxes import contiguous
 from broadloom.fusion.handlers import Recording, accesses, effects_of, instructions_of, replay
-from broadloom.fusion.ir import Accumulated, Accumulator, Body, Buffer, Compute, Kernel, Loop, Reduce, Stage
+from broadloom.fusion.ir import (
+    COMBINED_BY,
+    Accumulated,
+    Accumulator,
+    Body,
+    Buffer,
+    Compute,
+    Kernel,
+    Loop,
+    Reduce,
+    Stage,
+)
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
 from broadloom.symbolic import Size, Symbol, free_symbols, smin, substitute
@@ -35,16 +46,6 @@ SIDE_BY_SIDE = 1024  # columns of these
 MOST_COLUMNS = 4 * SIDE_BY_SIDE  # up to which a thread has but a few of them in its share of a row
 
 _ACCUMULATE = ("sum", "prod")
-_JOINING = {
-    "sum": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "fmax": "fmax",
-    "fmin": "fmin",
-    "any": "logical_or",
-    "all": "logical_and",
-}
 
 Value = Callable[[Recording], int]
 
@@ -144,7 +145,7 @@ def _phases(kernel: Kernel) -> list[_Phase] | None:
 def _is_of_parts(a: Accumulator) -> bool:
     """Whether an accumulator is put together from those of bands, without being rounded more often."""
     narrow = a.dtype.kind == "f" and a.dtype.bits == 16 and a.kind in _ACCUMULATE
-    return a.kind in _JOINING and not narrow
+    return a.kind in COMBINED_BY and not narrow
 
 
 def _is_apart(phase: _Phase, column: Symbol, columns: int, buffers: Mapping[str, Buffer]) -> bool:
@@ -247,7 +248,7 @@ class _Cutting:
             while len(values) > 1:  # neighbours in pairs: sums of few terms each
                 pairs = zip(values[::2], values[1::2], strict=False)
                 left = values[-1:] if len(values) % 2 else []
-                values = [recording.compute(_JOINING[a.kind], pair, a.dtype) for pair in pairs] + left
+                values = [recording.compute(COMBINED_BY[a.kind], pair, a.dtype) for pair in pairs] + left
             joined[a.name] = partial(_known, values[0])
             if a.name in needed:
                 total = self._buffer(a.dtype, (columns,))

@@ -11,6 +11,7 @@ besides checks. Within one kernel no buffer is loaded at an element that another
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
@@ -194,6 +195,18 @@ class Loop:
 
 
 ReductionKind = Literal["sum", "prod", "max", "min", "fmax", "fmin", "any", "all", "xor", "argmax", "argmin"]
+# By the kinds whose parts an op puts together, to a fold of the whole: that op.
+COMBINED_BY: Mapping[ReductionKind, str] = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "fmax": "fmax",
+    "fmin": "fmin",
+    "any": "logical_or",
+    "all": "logical_and",
+    "xor": "bitwise_xor",
+}
 
 
 @dataclass(frozen=True, slots=True)

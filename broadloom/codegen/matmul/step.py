@@ -50,9 +50,9 @@ _STEP = (Param("ptr", "ctx"), Param("ptr", "args"))
 _KERNEL = (Param("ptr", "ctx"), Param("ptr", "args"), Param("i64", "begin"), Param("i64", "end"))
 THIN_PER_UNIT = 8  # products of a row and a matrix in a unit of cost
 WIDENED = 4  # registers that a tile takes more which widens its groups
-# matrices that a worker takes in turn at most, and how often it does at least
-SHORT_ROW = 8 * LINE  # bytes
+SHORT_ROW = 8 * LINE  # bytes of a row in which the processor sees no stream
 STREAMED_SHARE = 3  # of the last cache, what many matrices take at most that others of this processor leave there
+# matrices that a worker takes in turn at most, and how often it does at least
 MATRICES_TOGETHER = 8
 TURNS = 8
 PACKING_COST = 0.4  # cost units of an element that is packed
