@@ -1,8 +1,8 @@
 """Memory for results and workspaces, as native code: large blocks are kept and used again.
 
-What goes in: sizes. What comes out: 64-byte aligned memory; NumPy's memory handler (NEP 49) on top of it, so that
-an array made by a compiled function owns its data as any other array does. A fresh page costs about 0.6 us, more
-than the arithmetic on it, hence the keeping.
+What goes in: sizes. What comes out: memory aligned to 64 bytes, large results to pages; NumPy's memory handler (NEP 49)
+on top of it, so that an array made by a compiled function owns its data as any other array does. A fresh page costs
+about 0.6 us, more than the arithmetic on it, hence the keeping.
 
 What holds: blocks of 1 MB and more come in size classes (four per doubling) and go back to a store that is bounded
 in bytes, the oldest leaving first; from 2 MB on they are aligned to huge pages. The store's state lies in one page

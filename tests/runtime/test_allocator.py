@@ -77,12 +77,22 @@ def test_an_impossible_size_gives_null():
     free(None, 5)
 
 
-def test_results_own_their_data_and_are_huge_page_aligned_up_to_the_header():
+def test_results_own_their_data_and_are_huge_page_aligned_up_to_the_page_of_the_header():
     x = result_array((3 * MB,), np.dtype(np.float32), (0,))
     assert x.flags.owndata and x.flags.writeable and x.base is None
-    assert (x.ctypes.data - 64) % (2 * MB) == 0
+    assert (x.ctypes.data - 4096) % (2 * MB) == 0
     x[:] = 3
     assert x.sum() == 9 * MB
+
+
+@pytest.mark.parametrize("size", [MB, 2 * MB - 4096, 2 * MB - 64, 2 * MB, 5 * MB + 1])
+def test_large_results_begin_with_a_page_and_are_whole(size):
+    x = result_array((size,), np.dtype(np.uint8), (0,))
+    assert x.ctypes.data % 4096 == 0
+    x[:] = 7
+    assert (x == 7).all()
+    x.resize(size + MB, refcheck=False)  # the old size stands in the header
+    assert (x[:size] == 7).all()
 
 
 def flags_of_mapping(address):
