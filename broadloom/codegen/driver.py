@@ -30,7 +30,7 @@ from broadloom.codegen.matmul import step as matmul
 from broadloom.codegen.module import ModuleBuilder
 from broadloom.codegen.outline import outline
 from broadloom.codegen.parts import READY
-from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns
+from broadloom.codegen.plans import COLUMN_STEP, ranged_loops, runs_in_columns, runs_in_steps
 from broadloom.codegen.prepare import Prepared, may_be_small, prepare
 from broadloom.codegen.streams import Stream
 from broadloom.dtypes import float16, float64
@@ -353,8 +353,9 @@ class _Run:
         if kernel.serial or not kernel.outer or points == 1:
             b.call(signature.function, self.ctx, self.block.memory, i64(0), count)
         else:
-            wide, fewest = runs_in_columns(kernel), max(1, LEAD_SHARE * kernel.lead)
-            self._run_points(signature.function, points, count, each, least, wide=wide, fewest=fewest)
+            step = 0 if not runs_in_columns(kernel) else 1 if runs_in_steps(kernel) else COLUMN_STEP
+            fewest = max(1, LEAD_SHARE * kernel.lead)
+            self._run_points(signature.function, points, count, each, least, step=step, fewest=fewest)
 
     def _run_points(
         self,
@@ -364,19 +365,19 @@ class _Run:
         each: float | Val,
         least: float,
         *,
-        wide: bool = False,
+        step: int = 0,
         fewest: int = 1,
     ) -> None:
         """Runs the points of a kernel, which cost `each` units, on several threads where that pays; a chunk of them
-        costs `least` or more, has no fewer than `fewest`, and is `wide` where its points walk down columns side by
-        side."""
+        costs `least` or more, has no fewer than `fewest`, and is wide where its points walk down columns side by side,
+        a `step` at a time."""
         b = self.b
 
         def serial() -> None:
             b.call(function, self.ctx, self.block.memory, i64(0), count)
 
         def parallel(grain: Val) -> None:
-            self._parallel(function, count, self._widened(grain, count) if wide else grain)
+            self._parallel(function, count, self._widened(grain, count, step) if step else grain)
 
         if points == 1:
             serial()
@@ -396,14 +397,16 @@ class _Run:
 
         b.if_then(worth, counted, serial)
 
-    def _widened(self, grain: Val, count: Val) -> Val:
+    def _widened(self, grain: Val, count: Val, step: int) -> Val:
         """Two chunks a thread, of whole steps: a narrow one takes a short stretch of each row, which was measured to be
         three to ten times as slow."""
         b = self.b
         threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
-        halves = b.udiv(count, b.intrinsic("smax", b.mul(threads, i64(2)), i64(1)))
-        wanted = b.intrinsic("smax", grain, halves)
-        return b.mul(b.udiv(b.add(wanted, i64(COLUMN_STEP - 1)), i64(COLUMN_STEP)), i64(COLUMN_STEP))
+        parts = b.intrinsic("smax", b.mul(threads, i64(2)), i64(1))
+        if step == 1:
+            return b.intrinsic("smax", grain, b.udiv(b.add(count, b.sub(parts, i64(1))), parts))
+        wanted = b.intrinsic("smax", grain, b.udiv(count, parts))
+        return b.mul(b.udiv(b.add(wanted, i64(step - 1)), i64(step)), i64(step))
 
     def _template(self, step: Kernel | Extern) -> sorting.Launch:
         assert isinstance(step, Extern)

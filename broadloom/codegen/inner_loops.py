@@ -25,6 +25,7 @@ from broadloom.codegen.plans import (
     loads_ahead,
     ranged_loops,
     runs_in_columns,
+    runs_in_steps,
 )
 from broadloom.codegen.rows import Row, accumulators_of, beside_of, row_of
 from broadloom.codegen.streams import Stream, points_together
@@ -89,7 +90,7 @@ class InnerLoops:
         self.places |= {t.local.name: local_place(b, t.local) for t in self.turned}
         self.panel = panel_of(kernel)
         self.vector: Lanes | None = None
-        self.columns = runs_in_columns(kernel)
+        self.columns, self.stepped = runs_in_columns(kernel), runs_in_steps(kernel)
         self.tiled = tiled_loop(kernel)
         self.stored = frozenset(a.buffer for x in bodies_of(self.kernel) for a in accesses(x) if a.mode != "load")
         self.given: dict[int, Mapping[int, Given]] = {}
@@ -144,7 +145,7 @@ class InnerLoops:
 
     def _all_lanes(self, run: Run) -> None:
         """Runs what works on accumulators alone, for all lanes and those that make the last vector whole."""
-        count = accumulators_of(self.loops[-1], self.kernel.accumulators, self.b.module.features)
+        count = accumulators_of(self.kernel.outer[-1], self.kernel.accumulators, self.b.module.features)
         self.accumulators.span = self.one_step or count
         if self.one_step or self._takes_one_step(count):
             run(i64(0))
@@ -286,7 +287,7 @@ class InnerLoops:
         if not self.columns:
             return None
         accumulators = {a.name: a for a in self.kernel.accumulators}
-        return beside_of(stage, self.loops[-1], accumulators, self.b.module.features)
+        return beside_of(stage, self.kernel.outer[-1], accumulators, self.b.module.features)
 
     def _reads_partials(self, stage: Stage) -> bool:
         """Whether a stage runs once, over what other kernels have left: far fewer numbers than these went through."""

@@ -29,6 +29,7 @@ from broadloom.codegen.inner_loops import Run
 from broadloom.codegen.llvm import Phi, Val, i64
 from broadloom.codegen.memory import emit_fence, first_lanes, some_lanes
 from broadloom.codegen.panels import ROWS, Panel
+from broadloom.codegen.plans import COLUMN_STEP
 from broadloom.codegen.rows import LONG, Row
 from broadloom.codegen.tiles import TileLoops
 from broadloom.fusion.cost import body_cost
@@ -135,13 +136,15 @@ class NestBuilder(TileLoops):
             run = partial(self._guarded, partial(self._side_by_side, first, lanes))
             few = self._few_columns()
             if self._fills_a_step():
-                whole = b.icmp("eq", lanes, self.indexer.value(self.loops[-1].extent))
+                whole = b.icmp("eq", lanes, self.indexer.value(self.kernel.outer[-1].extent))
                 b.if_then(whole, partial(self._all_there, run), run)
             elif few:
                 b.if_then(b.icmp("sle", lanes, i64(few)), partial(self._in_one_step, few, run), run)
             else:
                 run()
 
+        if self.stepped:
+            start, end = (b.mul(x, i64(COLUMN_STEP), "nuw nsw") for x in (start, end))
         b.for_loop(start, end, block, step=self.lanes, name="block")
 
     # -- windows --
@@ -263,10 +266,10 @@ class NestBuilder(TileLoops):
     def _fills_a_step(self) -> bool:
         """Whether all columns are one step of a stage of short code, which is then there once more without masks: these
         take three times as long where what they load does not begin with a line."""
-        if self.brief or self._is_long():
+        if self.brief or self.stepped or self._is_long():
             return False
         found = (self._beside(s) for s in self.kernel.stages if s.loops)
-        return any(row is not None and row.masked and row.count == self.loops[-1].extent for row in found)
+        return any(row is not None and row.masked and row.count == self.kernel.outer[-1].extent for row in found)
 
     def _all_there(self, run: Callable[[], None]) -> None:
         self.all_lanes = True
@@ -277,7 +280,7 @@ class NestBuilder(TileLoops):
         """Columns of one register, where only the call knows how many there are; for so few there is code once more,
         whose sums stay in registers over the rows. 0 where there is not."""
         rows = [self._beside(s) for s in self.kernel.stages]
-        if isinstance(self.loops[-1].extent, int) or self.brief or self._is_long():
+        if isinstance(self.kernel.outer[-1].extent, int) or self.brief or self._is_long():
             return 0
         found = [row.rest if row is not None and row.masked else 0 for row in rows]
         return min(found) if self.kernel.accumulators else 0
@@ -322,14 +325,17 @@ class NestBuilder(TileLoops):
             step(i64(0), self.one_step, self._first_lanes(self.one_step))
             return
         if row.masked and self._takes_one_step(row.count):
-            whole = self.all_lanes and row.count == self.loops[-1].extent
+            whole = (self.stepped or self.all_lanes) and row.count == self.kernel.outer[-1].extent
             step(i64(0), row.count, None if whole else self._first_lanes(row.count))
             return
-        if row.masked and self.brief:
+        even = self.stepped and COLUMN_STEP % row.count == 0
+        if row.masked and self.brief and not even:
             b.for_loop(i64(0), lanes, rest, step=row.rest, name="lane", flags="nuw nsw")
             return
-        full = self._whole(row.count, i64(0), lanes)
+        full = lanes if even else self._whole(row.count, i64(0), lanes)
         b.for_loop(i64(0), full, step, step=row.count, name="lane", flags="nuw nsw")
+        if even:
+            return
         if row.masked:
             b.for_loop(full, lanes, rest, step=row.rest, name="rest", flags="nuw nsw")
         else:

@@ -38,7 +38,7 @@ COLUMN_LANES = 1024  # outer points folded side by side, fewer where their accum
 COLUMN_STACK = 64 << 10
 POINT_CHUNK = 4096  # elements summed before their sum goes to the compensated total
 COLUMN_CHUNK = 256
-COLUMN_STEP = 64  # columns that a thread's share is a multiple of
+COLUMN_STEP = 64  # columns that a thread's share is a multiple of, and a multiple of those that vectors take
 SHORT = 0.6  # cost units of a body that keeps what stays the same
 DOWN, ALONG = 64, 64  # points of a tile: along the other loop, and along the last one
 LEFT_TILE = 16  # points along a side that are no tile of their own but part of the one before
@@ -74,6 +74,13 @@ def runs_in_columns(kernel: Kernel) -> bool:
     return score > 0
 
 
+def runs_in_steps(kernel: Kernel) -> bool:
+    """Whether outer points are folded side by side, and those of the last outer loop are whole steps. A kernel function
+    is given ranges of steps then, and needs no code for less than one."""
+    extent = kernel.outer[-1].extent if kernel.outer and not kernel.rings else None
+    return isinstance(extent, int) and extent > 0 and extent % COLUMN_STEP == 0 and runs_in_columns(kernel)
+
+
 def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
     """The loops over whose linearised points a kernel function is given a range, and how many outer points of the
     kernel each of them stands for, in time: a vector of columns takes that of one point by itself."""
@@ -81,6 +88,8 @@ def ranged_loops(kernel: Kernel) -> tuple[tuple[Loop, ...], int]:
     if panel is not None:
         rows, columns = kernel.outer[-2:]
         return (*kernel.outer[:-2], _tiles(rows, ROWS), _tiles(columns, panel.lanes)), ROWS
+    if runs_in_steps(kernel):
+        return (*kernel.outer[:-1], _tiles(kernel.outer[-1], COLUMN_STEP)), COLUMN_STEP
     tiled = tiled_loop(kernel)
     if tiled is None:
         return kernel.outer, 1

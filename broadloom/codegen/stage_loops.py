@@ -92,7 +92,7 @@ class StageLoops(InnerLoops):
                 self.beside = beside
                 run = partial(each, lambda lane: self._body(stage, lane))
                 if self.columns:
-                    self._hoisting([stage], self.loops[-1].variable, i64(0), self.lane_count, run)
+                    self._hoisting([stage], self.kernel.outer[-1].variable, i64(0), self.lane_count, run)
                 else:
                     run()
                 self.beside = None
