@@ -315,7 +315,7 @@ class NestBuilder(TileLoops):
 
         def step(lane: Val, count: int = row.count, mask: Val | None = None) -> None:
             self.vector, self.accumulators.span = Lanes(row.variable, count, mask), count
-            self._lane(run, first, lane)
+            self._lane(run, first, lane if lane == i64(0) else b.hidden(lane))
             self.vector, self.accumulators.span = None, 1
 
         def rest(lane: Val) -> None:

@@ -11,6 +11,7 @@ import broadloom as bl
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.parts import is_ready
 from broadloom.codegen.plans import COLUMN_STEP, runs_in_columns
+from broadloom.codegen.unroll import unroll
 from broadloom.runtime.target import assembly
 
 from .programs import HERE, Native
@@ -25,9 +26,12 @@ def softmax(x):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     ("rows", "columns", "grain"),
-    [(3000, 33, COLUMN_STEP), (100, 1000, 4 * COLUMN_STEP), (100, 1024, 4 * COLUMN_STEP), (100, 1029, 5 * COLUMN_STEP)],
+    [(3000, 33, COLUMN_STEP), (100, 1000, 4 * COLUMN_STEP), (100, 1024, 4), (100, 1029, 5 * COLUMN_STEP)],
 )
 def test_a_thread_takes_two_wide_shares(rows, columns, grain, dynamic, rng):
+    """Of columns, or of steps where these are known to be whole."""
+    if dynamic and columns % COLUMN_STEP == 0:
+        grain *= COLUMN_STEP
     x = rng.normal(size=(rows, columns)).astype(np.float32)
     p = program(softmax, x, dynamic=dynamic)
     assert all(map(runs_in_columns, kernels(p)))
@@ -109,7 +113,9 @@ def test_columns_beside_what_is_the_same_for_all_of_them(machine, rng):
     np.testing.assert_allclose(native(w, x)[0], weighted(w, x), rtol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(3, 40, 70), (2, 9, 12), (5, 300, 33), (0, 5, 9), (3, 0, 9), (3, 5, 0)])
+@pytest.mark.parametrize(
+    "shape", [(3, 40, 70), (3, 40, 128), (2, 9, 64), (2, 9, 12), (5, 300, 33), (0, 5, 9), (3, 0, 9), (3, 5, 0)]
+)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_columns_along_a_middle_axis_in_any_pieces(shape, dynamic, rng):
     def scaled(x):
@@ -195,6 +201,34 @@ def test_columns_of_one_step_have_no_masks_where_all_are_there(rng):
     for columns, whole in ((8, True), (64, True), (20, False)):
         loads = re.findall(r"= load <64 x float>, ptr %\w+, align 4", masked(columns))
         assert bool(loads) == (whole and "avx512f" in HERE)
+
+
+@pytest.mark.parametrize("columns", [64, 128, 1024])
+def test_columns_of_whole_steps_have_no_code_for_parts_of_one(columns, machine):
+    def body(columns):
+        text = Native(program(logsumexp, np.ones((40, columns), np.float32))).text
+        return text[text.index("@kernel.0.body(") :].partition("\n}")[0]
+
+    whole, cut = body(columns), body(columns + 1)
+    assert "rest" not in whole and "masked" not in whole and "urem" not in whole
+    assert "urem" in cut and whole.count("\n") < 0.8 * cut.count("\n")
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(0), lambda x: (x * x).sum(0), lambda x: x.mean(0)])
+def test_sums_of_five_to_eight_columns_are_not_written_out(function):
+    for columns, dtype in ((5, np.float32), (8, np.float64), (7, np.int32)):
+        (kernel,) = kernels(program(function, np.ones((1000, columns), dtype)))
+        assert runs_in_columns(kernel) and unroll(kernel) == kernel
+    for columns, dtype in ((3, np.float32), (4, np.float64), (6, np.complex128)):
+        (kernel,) = kernels(program(function, np.ones((1000, columns), dtype)))
+        assert not unroll(kernel).outer
+
+
+def test_what_else_goes_down_few_columns_is_written_out():
+    """Several folds, and long bodies, which half empty vectors would take longer for."""
+    for function in (lambda x: (x.sum(0), x.max(0)), lambda x: np.exp(x).sum(0)):
+        (kernel,) = kernels(program(function, np.ones((1000, 6), np.float32)))
+        assert not unroll(kernel).outer
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
