@@ -10,10 +10,12 @@ import pytest
 
 from broadloom.codegen.abi import features_of
 from broadloom.codegen.driver import module_text
+from broadloom.codegen.matmul.blocks import Machine, tile_shape
 from broadloom.codegen.memory import has_masks
 from broadloom.compiler.api import make_graph
 from broadloom.compiler.build import fuse
 from broadloom.passes.table import default_pipeline
+from broadloom.platform import Caches
 from broadloom.runtime.target import host
 
 from . import programs
@@ -76,6 +78,16 @@ def test_the_text_of_a_product_is_short():
         assert text.count("\n") < lines and not re.search(r"@bl_sgemm", text)
         tiles = re.findall(r"define .*@bl_tile", text)
         assert len(tiles) == (2 if dynamic and not has_masks(features_of(host().features)) else 1)
+
+
+def test_a_small_product_has_one_tile_where_that_takes_no_longer():
+    """Each further one takes LLVM as long as a thousand calls."""
+    a, b = np.ones((512, 32, 64), np.float32), np.ones((512, 64, 128), np.float32)
+    text = module_text(program(lambda x, y: x @ y, a, b), host())
+    assert len(re.findall(r"define .*@bl_tile", text)) <= 2
+    for machine in (Machine(16, 32, Caches()), Machine(8, 32, Caches()), Machine(8, 16, Caches())):
+        small = tile_shape(machine, 32, 128, 64)
+        assert (small.last_rows, small.last_vectors) == (0, 0)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])

@@ -15,6 +15,8 @@ from broadloom.symbolic import Size, product
 TILE_OVERHEAD = 24.0  # cycles of a tile beside its multiplications
 FEW_TILES = 32  # tiles of rows up to which the last gets code of its own
 DEAR_EDGE = 0.06  # where LLVM takes longer than many calls
+SMALL = 256**3  # multiplications up to which LLVM takes longer than a thousand calls, and the code of an edge is
+SMALL_EDGE = 0.018  # worth this share: tiles that leave none were measured to take as long, within a hundredth
 TASK_ROWS = 64
 CACHED_SHARE = 4  # of the last cache, what one packed operand may take
 
@@ -48,11 +50,15 @@ def tile_shape(machine: Machine, m: Size, n: Size, k: Size) -> Shape:
     >>> tile_shape(zen, 1024, 1024, 1024)
     Shape(rows=9, vectors=2, last_rows=-1, last_vectors=0)
     >>> tile_shape(zen, 64, 100, 64)
-    Shape(rows=6, vectors=4, last_rows=4, last_vectors=3)
+    Shape(rows=8, vectors=3, last_rows=0, last_vectors=1)
+    >>> tile_shape(zen, 32, 128, 64)
+    Shape(rows=8, vectors=2, last_rows=0, last_vectors=0)
     >>> tile_shape(Machine(8, 16, Caches()), 1024, 1024, 1024)
     Shape(rows=6, vectors=2, last_rows=-1, last_vectors=0)
     """
     best: tuple[float, Shape] | None = None
+    count = product((m, n, k))
+    edge = max(machine.edge, SMALL_EDGE) if isinstance(count, int) and count <= SMALL else machine.edge
     for vectors in (3, 2, 4, 1):
         most = min(9, (machine.registers - vectors - 2) // vectors)
         for rows in range(most, 0, -1) if isinstance(m, int) else (min(most, 8),):
@@ -60,7 +66,7 @@ def tile_shape(machine: Machine, m: Size, n: Size, k: Size) -> Shape:
             edges = (shape.last_rows > 0) + (shape.last_vectors > 0)
             if machine.edge >= DEAR_EDGE and isinstance(m, int):
                 edges += shape.last_rows < 0
-            cost = _cost(machine, shape, m, n, k) * (1 + machine.edge * edges)
+            cost = _cost(machine, shape, m, n, k) * (1 + edge * edges)
             if best is None or cost < 0.995 * best[0]:
                 best = cost, shape
     assert best is not None
