@@ -10,7 +10,7 @@ may fail, a recorded failure ends the run; equal programs give equal text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -35,14 +35,16 @@ from broadloom.codegen.prepare import Prepared, may_be_small, prepare
 from broadloom.codegen.streams import Stream
 from broadloom.dtypes import float16, float64
 from broadloom.errors import VerifyError
+from broadloom.fusion.bands import SIDE_BY_SIDE, STRIP, strip_of
 from broadloom.fusion.cost import CHUNK_COST, PARALLEL_COST, body_cost, tables_cost
 from broadloom.fusion.ir import Buffer, Extern, Kernel, Program
 from broadloom.fusion.memory_plan import MemoryPlan, buffers_of, plan_memory
 from broadloom.fusion.tables import ENOUGH, without_tables
 from broadloom.platform import Caches
-from broadloom.symbolic import Size, Symbol, product, substitute
+from broadloom.symbolic import Size, Symbol, floordiv, product, smin, substitute
 
 LEAD_SHARE = 10  # times the rows that a chunk fills for its first point alone that it has points at least
+FEW_THREADS = 4  # that leave columns which no cache holds to one, where their pieces of rows would be short
 TABLES_SHARE = 8  # times the work of filling its tables that a chunk has at least
 
 
@@ -353,9 +355,9 @@ class _Run:
         if kernel.serial or not kernel.outer or points == 1:
             b.call(signature.function, self.ctx, self.block.memory, i64(0), count)
         else:
-            step = 0 if not runs_in_columns(kernel) else 1 if runs_in_steps(kernel) else COLUMN_STEP
+            widened = partial(self._widened, kernel) if runs_in_columns(kernel) else None
             fewest = max(1, LEAD_SHARE * kernel.lead)
-            self._run_points(signature.function, points, count, each, least, step=step, fewest=fewest)
+            self._run_points(signature.function, points, count, each, least, widened=widened, fewest=fewest)
 
     def _run_points(
         self,
@@ -365,19 +367,19 @@ class _Run:
         each: float | Val,
         least: float,
         *,
-        step: int = 0,
+        widened: Callable[[Val, Val], Val] | None = None,
         fewest: int = 1,
     ) -> None:
         """Runs the points of a kernel, which cost `each` units, on several threads where that pays; a chunk of them
-        costs `least` or more, has no fewer than `fewest`, and is wide where its points walk down columns side by side,
-        a `step` at a time."""
+        costs `least` or more, has no fewer than `fewest`, or more yet: `widened` makes the chunk from that and the
+        count."""
         b = self.b
 
         def serial() -> None:
             b.call(function, self.ctx, self.block.memory, i64(0), count)
 
         def parallel(grain: Val) -> None:
-            self._parallel(function, count, self._widened(grain, count, step) if step else grain)
+            self._parallel(function, count, grain if widened is None else widened(grain, count))
 
         if points == 1:
             serial()
@@ -397,15 +399,21 @@ class _Run:
 
         b.if_then(worth, counted, serial)
 
-    def _widened(self, grain: Val, count: Val, step: int) -> Val:
+    def _widened(self, kernel: Kernel, grain: Val, count: Val) -> Val:
         """Two chunks a thread, of whole steps: a narrow one takes a short stretch of each row, which was measured to be
-        three to ten times as slow."""
-        b = self.b
+        three to ten times as slow. Where no cache near a core holds the columns, a chunk of less than a page of each
+        row was measured to be five times as slow as whole rows: few threads leave these to one."""
+        b, step = self.b, 1 if runs_in_steps(kernel) else COLUMN_STEP
         threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
         parts = b.intrinsic("smax", b.mul(threads, i64(2)), i64(1))
-        if step == 1:
-            return b.intrinsic("smax", grain, b.udiv(b.add(count, b.sub(parts, i64(1))), parts))
-        wanted = b.intrinsic("smax", grain, b.udiv(count, parts))
+        wanted = b.intrinsic("smax", grain, b.udiv(b.add(count, b.sub(parts, i64(1))) if step == 1 else count, parts))
+        strip = strip_of(kernel, self.buffers)
+        if not isinstance(strip, int) or strip > STRIP:
+            width = smin(kernel.outer[-1].extent, SIDE_BY_SIDE)
+            least = self.indexer.value(width if step > 1 else floordiv(width, COLUMN_STEP))
+            far = b.icmp("sgt", self.indexer.value(strip), i64(STRIP))
+            few = b.and_(far, b.icmp("sle", threads, i64(FEW_THREADS)))
+            wanted = b.intrinsic("smax", wanted, b.select(few, least, i64(1)))
         return b.mul(b.udiv(b.add(wanted, i64(step - 1)), i64(step)), i64(step))
 
     def _template(self, step: Kernel | Extern) -> sorting.Launch:

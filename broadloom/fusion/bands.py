@@ -32,11 +32,12 @@ from broadloom.fusion.ir import (
     Kernel,
     Loop,
     Reduce,
+    ReductionKind,
     Stage,
 )
 from broadloom.fusion.vectors import stride
 from broadloom.records import dataclass
-from broadloom.symbolic import Size, Symbol, free_symbols, smin, substitute
+from broadloom.symbolic import Size, Symbol, free_symbols, product, smax, smin, substitute
 
 FEWEST_COLUMNS = 64  # a row of fewer is no walk over memory either
 BANDS = 16  # as many as are put together by a body that is soon made; threads may share one
@@ -89,8 +90,8 @@ def in_bands(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Banded | None:
     assert isinstance(columns, int)
     if phases is None or not all(_is_apart(p, column, columns, buffers) for p in phases):
         return None
-    each = _bytes_of_a_point(kernel, buffers)
-    strip = rows * min(columns, SIDE_BY_SIDE) * each
+    strip = strip_of(kernel, buffers)
+    assert isinstance(strip, int)
     if rows < BANDS * LEAST_ROWS or strip <= STRIP:
         return None
     length = -(-rows // BANDS)
@@ -127,7 +128,9 @@ def _phases(kernel: Kernel) -> list[_Phase] | None:
         found = instructions_of(stage.body)
         read = {i.name for i in found if isinstance(i, Accumulated)}
         made = list(dict.fromkeys(i.name for i in found if isinstance(i, Reduce)))
-        if not read <= folded or not all(name not in folded and _is_of_parts(known[name]) for name in made):
+        if not read <= folded or not all(
+            name not in folded and is_of_parts(known[name].kind, known[name].dtype) for name in made
+        ):
             return None
         if stage.loops:
             if not phases or phases[-1].after or read & {a.name for a in phases[-1].folds}:
@@ -142,10 +145,10 @@ def _phases(kernel: Kernel) -> list[_Phase] | None:
     return phases
 
 
-def _is_of_parts(a: Accumulator) -> bool:
-    """Whether an accumulator is put together from those of bands, without being rounded more often."""
-    narrow = a.dtype.kind == "f" and a.dtype.bits == 16 and a.kind in _ACCUMULATE
-    return a.kind in COMBINED_BY and not narrow
+def is_of_parts(kind: ReductionKind, dtype: DType) -> bool:
+    """Whether a fold is put together from those of bands, without being rounded more often."""
+    narrow = dtype.kind == "f" and dtype.bits == 16 and kind in _ACCUMULATE
+    return kind in COMBINED_BY and not narrow
 
 
 def _is_apart(phase: _Phase, column: Symbol, columns: int, buffers: Mapping[str, Buffer]) -> bool:
@@ -173,17 +176,21 @@ def _is_apart(phase: _Phase, column: Symbol, columns: int, buffers: Mapping[str,
     return all(len(places[name]) == 1 for name in stored)
 
 
-def _bytes_of_a_point(kernel: Kernel, buffers: Mapping[str, Buffer]) -> int:
-    """Bytes of the elements of all buffers that have one for each column and row."""
-    column = kernel.outer[0].variable
-    found = {
-        a.buffer
-        for s in kernel.stages
-        if s.loops
-        for a in accesses(s.body)
-        if {column, s.loops[0].variable} <= free_symbols(a.index)
-    }
-    return sum(buffers[name].dtype.itemsize for name in found)
+def strip_of(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Size:
+    """Bytes of all elements that have a row and one of so many columns as are folded side by side, in a kernel whose
+    last outer loop goes over columns."""
+    column = kernel.outer[-1]
+    rows: Size = 0
+    found: set[str] = set()
+    for stage in kernel.stages:
+        down = {loop.variable for loop in stage.loops}
+        places = ((a.buffer, free_symbols(a.index)) for a in accesses(stage.body))
+        own = {name for name, free in places if column.variable in free and free & down}
+        if own:
+            first = dict.fromkeys((*(loop.variable for loop in kernel.outer), *down), 0)
+            rows = smax(rows, product(substitute(loop.extent, first) for loop in stage.loops))
+            found |= own
+    return rows * smin(column.extent, SIDE_BY_SIDE) * sum(buffers[name].dtype.itemsize for name in found)
 
 
 # ---- the kernels in its place -----------------------------------------------------------------------------------

@@ -41,6 +41,15 @@ def test_a_thread_takes_two_wide_shares(rows, columns, grain, dynamic, rng):
     np.testing.assert_allclose(got, softmax(x), rtol=1e-4)
 
 
+@pytest.mark.parametrize(("columns", "grain"), [(512, 512), (700, 704), (1024, 1024), (3000, 1024), (8192, 2048)])
+def test_few_threads_share_no_short_pieces_of_rows_that_no_cache_holds(columns, grain, rng):
+    """A chunk is as much as a page of each row then, or whole rows."""
+    x = rng.normal(size=((1 << 20) // columns, columns)).astype(np.float32)
+    native = Native(program(softmax, x, dynamic=True))
+    np.testing.assert_allclose(native(x)[0], softmax(x), rtol=1e-4)
+    assert native.parallel_calls == 1 and native.grain == grain
+
+
 @pytest.mark.parametrize("shape", [(3000, 1), (3000, 5), (3000, 65), (700, 333)])
 def test_columns_add_up_alike_on_any_threads(shape, rng):
     x = rng.normal(size=shape).astype(np.float32)

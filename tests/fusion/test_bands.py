@@ -59,6 +59,30 @@ def test_each_phase_is_a_kernel_over_bands_and_one_that_puts_them_together():
     assert quotient == ((BANDS, columns), [(rows // BANDS,)])
 
 
+@pytest.mark.parametrize("columns", [64, 128, 255])
+def test_long_columns_are_cut_into_bands_and_not_into_chunks(columns):
+    """So that what makes a sum stays in the kernel that adds it up."""
+
+    def f(b, x):
+        e = b.call("exp", b.call("subtract", x, b.call("max", x, axes=(-2,), keepdims=True)))
+        return b.call("divide", e, b.call("sum", e, axes=(-2,), keepdims=True))
+
+    rows = 40_000
+    found = [extents(k) for k in kernels(graph_of(f, (rows, columns)))]
+    band, whole = ((BANDS, columns), (rows // BANDS,)), (columns,)
+    assert [outer for outer, _ in found] == [band[0], whole, band[0], whole, band[0]]
+    assert all(band[1] in loops for outer, loops in found if outer == band[0])
+
+
+@pytest.mark.parametrize(("columns", "dtype", "op"), [(63, float32, "sum"), (128, float16, "prod")])
+def test_other_long_columns_are_cut_into_chunks(columns, dtype, op):
+    def f(b, x):
+        return b.call(op, x, axes=(-2,), keepdims=False)
+
+    first, _ = map(extents, kernels(graph_of(f, (70_000, columns), dtype=dtype)))
+    assert first[0] == (9, columns)
+
+
 def test_what_is_stored_and_not_loaded_goes_by_rows():
     def f(b, x):
         return b.call("subtract", x, b.call("max", x, axes=(-2,), keepdims=True))
@@ -74,6 +98,8 @@ def test_what_is_stored_and_not_loaded_goes_by_rows():
         ((2 * BANDS * LEAST_ROWS, MOST_COLUMNS), float64, 2),
         ((4096, MOST_COLUMNS + 1), float32, 1),
         ((20000, 33), float32, 1),
+        ((70000, 200), float32, 2),
+        ((70000, 64), float64, 2),
         ((300, 300), float32, 1),
     ],
 )
@@ -89,7 +115,7 @@ def test_products_of_halves_are_rounded_once():
 
 
 @pytest.mark.parametrize("function", [softmax, standardised, extremes, signs, in_place, weighted])
-@pytest.mark.parametrize("shape", [(1024, 512), (1003, 517), (3001, 130), (300, 4095)])
+@pytest.mark.parametrize("shape", [(1024, 512), (1003, 517), (3001, 130), (300, 4095), (33_333, 65)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_results_are_numpys_and_the_same_on_any_threads(function, shape, dtype, rng):
     x = rng.normal(loc=1, scale=0.1, size=shape).astype(dtype)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 
 from broadloom import dtypes
 from broadloom.dtypes import DType
+from broadloom.fusion.bands import FEWEST_COLUMNS as BANDS_FROM
+from broadloom.fusion.bands import is_of_parts
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
-from broadloom.fusion.handlers import accesses
-from broadloom.fusion.ir import Accumulator, Buffer, Layout, Load, Loop, ReductionKind
+from broadloom.fusion.handlers import accesses, instructions_of
+from broadloom.fusion.ir import Accumulator, Buffer, Indirect, Layout, Load, Loop, ReductionKind
 from broadloom.fusion.loops import by_step
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.vectors import stride
@@ -89,6 +91,7 @@ def lower_fold(
     assert isinstance(op, Op)
     rank, kept_axes = len(x.shape), kept
     in_columns = _is_long(x.shape, kept, reduced, FEW_COLUMNS) and _in_columns(state, x, kept)
+    in_columns = in_columns and not _is_for_bands(state, x, fold, kind, kept, reduced)
     if in_columns or _is_long(x.shape, kept, reduced):
         rows = _abreast(state, x, fold, kept, reduced) if in_columns else 1
         x, kept, reduced = _chunked(state, node, x, fold, kind, reduced, in_columns=in_columns, rows=rows)
@@ -208,6 +211,29 @@ def _chunked(
         state.fill(partial, left_over, load, (node.op.name,))
     box = TensorBox.whole(StorageBox(fold, shape, None, partial))
     return box, list(range(len(kept))), [len(kept)]
+
+
+def _is_for_bands(
+    state: Lowering, x: TensorBox, fold: DType, kind: ReductionKind, kept: Sequence[int], reduced: Sequence[int]
+) -> bool:
+    """Whether columns are so many that `bands` cuts them with all that goes down them, which chunks would part."""
+    across = [a for a in kept if x.shape[a] != 1]
+    if len(across) != 1 or len(reduced) != 1 or not is_of_parts(kind, fold):
+        return False
+    columns, rows = x.shape[across[0]], x.shape[reduced[0]]
+    if not isinstance(columns, int) or not isinstance(rows, int) or columns < BANDS_FROM:
+        return False
+    index = loop_nest(x.shape, "i")[1]
+    column, row = index[across[0]], index[reduced[0]]
+    assert isinstance(column, Symbol) and isinstance(row, Symbol)
+
+    def load(ops: Inlining) -> None:
+        x.load(ops, index)
+
+    body = state.record(load).body()
+    steps = [(stride(a.index, column), stride(a.index, row)) for a in accesses(body)]
+    whole = all(c in (0, 1) and isinstance(r, int) and (c == 0 or r == 0 or r >= columns) for c, r in steps)
+    return whole and not any(isinstance(i, Indirect) for i in instructions_of(body))
 
 
 def _abreast(state: Lowering, x: TensorBox, fold: DType, kept: Sequence[int], reduced: Sequence[int]) -> int:
