@@ -12,6 +12,7 @@ import os
 import platform
 import random
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,7 @@ from benchmarks.worker import load, save
 from benchmarks.workloads import Workload
 
 PAUSE, LONGEST_PAUSE = 0.03, 1.0  # seconds between measurements
+FIRST_CALLS = 3  # of each workload with an empty cache
 LONG = 0.05  # calls that take as long need no untimed one before them: caches are the least of it
 
 
@@ -47,9 +49,10 @@ class Plan:
     seed: int = 0
     scale: float = 1.0
 
-    def process(self, column: Column, memory: str, folder: Path) -> Process:
+    def process(self, column: Column, memory: str, folder: Path, caches: Path | None = None) -> Process:
+        """A process of the column, whose compiled code is kept in `caches`."""
         python = self.peers_python if column.peer else self.own_python
-        variables = environment(self.threads, memory, folder / "caches")
+        variables = environment(self.threads, memory, caches or folder / "caches")
         return Process(column, python, self.threads, variables, folder / f"{column.name}.log")
 
 
@@ -92,21 +95,33 @@ def supply(arguments: Path) -> None:
 
 
 def first_calls(plan: Plan, folder: Path, say: Callable[[str], None]) -> dict[str, dict[str, float]]:
-    """Seconds of first calls with an empty cache, by workload and column; failures show later, with their reasons."""
-    found: dict[str, dict[str, float]] = {w.name: {} for w in plan.workloads}
-    for column in plan.columns:
-        if column.compiles:
-            process = plan.process(column, "fresh", folder)
-            for workload in plan.workloads:
-                say(f"first call, {column.name}: {workload.name}")
-                try:
-                    if process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
-                        supply(folder / workload.name)
-                        found[workload.name][column.name] = process.ask("first")["seconds"]
-                except ColumnError:
-                    continue
-            process.close()
-    return found
+    """Seconds of first calls with an empty cache, by workload and column, the median of `FIRST_CALLS` processes between
+    which the other columns take their turns; the last leaves its cache filled. Failures show later, with reasons."""
+    found: dict[str, dict[str, list[float]]] = {w.name: {} for w in plan.workloads}
+    for turn in reversed(range(FIRST_CALLS)):
+        caches = folder / (f"caches{turn}" if turn else "caches")
+        for column in plan.columns:
+            if column.compiles:
+                process = plan.process(column, "fresh", folder, caches)
+                for workload in plan.workloads:
+                    say(f"first call, {column.name}: {workload.name}")
+                    seconds = _first_call(process, workload, folder)
+                    if seconds is not None:
+                        found[workload.name].setdefault(column.name, []).append(seconds)
+                process.close()
+    return {w: {c: statistics.median(seconds) for c, seconds in row.items()} for w, row in found.items()}
+
+
+def _first_call(process: Process, workload: Workload, folder: Path) -> float | None:
+    """None where the column leaves the workload out, or fails."""
+    try:
+        if not process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
+            return None
+        supply(folder / workload.name)
+        seconds: float = process.ask("first")["seconds"]
+    except ColumnError:
+        return None
+    return seconds
 
 
 def prepare(process: Process, workload: Workload, folder: Path) -> Cell | None:

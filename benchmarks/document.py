@@ -41,8 +41,9 @@ HOW = """\
   given. The product alone, which `dense-gelu` is to cost little more than, takes its turns in the same rounds.
 - A result that is not NumPy's, within 1e-2 (bfloat16), 1e-3 (single precision) or 1e-7 (double) of its largest value or
   one step of an integer, has no time.
-- First calls are made in a process that has compiled a trifle before; with an empty cache, and with one that another
-  such process has filled. Before each, memory is touched and given back, so that the system has pages at hand.
+- First calls are made in a process that has compiled a trifle before; with an empty cache - the median of three such
+  processes, between which the other columns have theirs -, and with one that another such process has filled. Before
+  each, memory is touched and given back, so that the system has pages at hand.
 - The most memory is that of a call, beyond the memory of the process before it loaded the workload, so arguments are
   in it, and code that was made.
 - Memory "fresh" is glibc's malloc as it is, which returns large blocks to the system, so that each large result costs

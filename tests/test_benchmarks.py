@@ -485,6 +485,31 @@ def test_a_small_run_measures_every_column_and_finds_wrong_results(
     assert wrong.cells["kept"]["n-body"][OURS].failed == "wrong result, off by 0.5"
 
 
+def test_first_calls_are_medians_of_processes_that_each_found_an_empty_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = Path(sys.executable)
+    plan = Plan([BY_NAME["tiny"]], [COLUMNS["numpy"], COLUMNS[OURS]], python, python, 1)
+    save(tmp_path / "tiny", BY_NAME["tiny"].arguments(1.0))
+    taken: list[float] = []
+    kept: list[int] = []
+    ask = Process.ask
+
+    def watched(self: Process, what: str, **details: object) -> dict[str, Any]:
+        if what == "first":
+            kept.append(sum(f.is_file() for f in Path(self.variables["BROADLOOM_CACHE_DIR"]).rglob("*")))
+        answer = ask(self, what, **details)
+        if what == "first":
+            taken.append(answer["seconds"])
+        return answer
+
+    monkeypatch.setattr(Process, "ask", watched)
+    found = comparison.first_calls(plan, tmp_path, lambda text: None)
+    assert found == {"tiny": {OURS: sorted(taken)[1]}} and len(set(taken)) == comparison.FIRST_CALLS == 3
+    now = [sum(f.is_file() for f in (tmp_path / f"caches{n}").rglob("*")) for n in (2, 1, "")]
+    assert len(set(kept)) == 1 and all(after > before for before, after in zip(kept, now, strict=True))
+
+
 def test_the_product_alone_takes_its_turn_in_the_same_rounds() -> None:
     python = Path(sys.executable)
     effort = Effort(0.001, 3, 3)
