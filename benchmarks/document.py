@@ -14,6 +14,7 @@ from benchmarks.columns import OURS
 from benchmarks.processes import ROOT
 from benchmarks.results import Run, read
 from benchmarks.tables import Sheet
+from benchmarks.targets import REASONS
 
 DATA, TEXT = ROOT / "docs" / "performance.json", ROOT / "docs" / "performance.md"
 
@@ -135,7 +136,7 @@ def own_promises(run: Run) -> Sheet:
             p["what"],
             f"at {'least' if p['least'] else 'most'} {p['allowed']:g} {p['unit']}",
             f"{p['measured']:.3g} {p['unit']}",
-            "yes" if p["holds"] else "NO",
+            "yes" if p["holds"] else ": ".join(filter(None, ("NO", REASONS.get(p["what"])))),
         )
         for p in run.promises
     )

@@ -39,7 +39,8 @@ from benchmarks.columns import COLUMNS, OURS, PART, TRIAD
 from benchmarks.comparison import Plan
 from benchmarks.lines import BLAS_LINES, MEMORY_SHARES, REASONS, STEADY_LINES, lines
 from benchmarks.processes import CHOSEN_PROCESSOR, MEMORY, ColumnError, Process, environment
-from benchmarks.results import Cell, Facts, Run, close, compared, error, from_json, to_json
+from benchmarks.results import Cell, Facts, Run, close, compared, error, from_json, read, to_json
+from benchmarks.targets import REASONS as OWN_REASONS
 from benchmarks.targets import FirstCall, targets
 from benchmarks.timing import Effort, Spread, Time
 from benchmarks.worker import save
@@ -325,6 +326,10 @@ def test_reasons_belong_to_lines() -> None:
     for name in REASONS:
         line, _, kind = name.rpartition(": ")
         assert kind in kinds and line in FULL_LINES | set(BY_NAME) | {""}, name
+    kept = json.loads(document.DATA.read_text())["promises"]
+    assert OWN_REASONS.keys() <= {p["what"] for p in kept}
+    missed = [row for row in document.own_promises(read(document.DATA)).rows if row[-1] != "yes"]
+    assert all(row[-1] == f"NO: {OWN_REASONS[row[0]]}" for row in missed)
 
 
 def test_the_tables_show_what_the_run_holds() -> None:
