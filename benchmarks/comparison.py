@@ -16,10 +16,11 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -105,35 +106,32 @@ def first_calls(plan: Plan, folder: Path, say: Callable[[str], None]) -> dict[st
                 process = plan.process(column, "fresh", folder, caches)
                 for workload in plan.workloads:
                     say(f"first call, {column.name}: {workload.name}")
-                    seconds = _first_call(process, workload, folder)
-                    if seconds is not None:
-                        found[workload.name].setdefault(column.name, []).append(seconds)
+                    with suppress(ColumnError):
+                        answer = first_call(process, workload, folder)
+                        if answer is not None:
+                            found[workload.name].setdefault(column.name, []).append(answer["seconds"])
                 process.close()
     return {w: {c: statistics.median(seconds) for c, seconds in row.items()} for w, row in found.items()}
 
 
-def _first_call(process: Process, workload: Workload, folder: Path) -> float | None:
-    """None where the column leaves the workload out, or fails."""
-    try:
-        if not process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
-            return None
-        supply(folder / workload.name)
-        seconds: float = process.ask("first")["seconds"]
-    except ColumnError:
+def first_call(process: Process, workload: Workload, folder: Path, kept: Path | None = None) -> dict[str, Any] | None:
+    """What a process answers that loads a workload and runs it first, its result put into `kept`; None where the column
+    leaves it out. Raises `ColumnError`."""
+    if not process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
         return None
-    return seconds
+    supply(folder / workload.name)
+    return process.ask("first", folder=None if kept is None else str(kept))
 
 
 def prepare(process: Process, workload: Workload, folder: Path) -> Cell | None:
     """Load a workload, run it first, compare with NumPy's result; None where the column leaves it out."""
     kept = folder / "results" / process.column.name
     try:
-        if not process.ask("load", name=workload.name, folder=str(folder / workload.name))["has"]:
-            return None
-        supply(folder / workload.name)
-        answer = process.ask("first", folder=str(kept))
+        answer = first_call(process, workload, folder, kept)
     except ColumnError as failure:
         return Cell(failed=str(failure))
+    if answer is None:
+        return None
     error, close = compared(load(kept), load(folder / "results" / "numpy"))
     if not close:
         return Cell(error=error, failed=f"wrong result, off by {error:.2g}")

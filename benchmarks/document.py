@@ -136,7 +136,7 @@ def own_promises(run: Run) -> Sheet:
             p["what"],
             f"at {'least' if p['least'] else 'most'} {p['allowed']:g} {p['unit']}",
             f"{p['measured']:.3g} {p['unit']}",
-            "yes" if p["holds"] else ": ".join(filter(None, ("NO", REASONS.get(p["what"])))),
+            tables.verdict(REASONS.get(p["what"], ""), holds=p["holds"]),
         )
         for p in run.promises
     )

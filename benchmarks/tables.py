@@ -124,16 +124,19 @@ def bounds(run: Run, memory: str) -> Sheet:
     return Sheet(f"Our distance from the limits, memory {memory}", ("workload", "has to", "rate", "share"), tuple(rows))
 
 
+def verdict(reason: str, *, holds: bool) -> str:
+    """Whether a promise is kept, and if not, why, as far as that is known."""
+    return "yes" if holds else f"NO: {reason}" if reason else "NO"
+
+
 def promises(run: Run, memory: str) -> Sheet:
     """The lines, kept and missed, these with their reasons."""
     rows = []
     for line in lines(run, memory):
         bound = f"at {'least' if line.least else 'most'} {line.allowed:g}"
-        reason = "" if line.holds else line.reason
-        kept = "yes" if line.holds else f"NO: {reason}" if reason else "NO"
         exact = line.measured.low == line.measured.high
         measured = f"{line.measured.median:.2f}" if exact else show_spread(line.measured)
-        rows.append((line.workload, line.what, bound, measured, kept))
+        rows.append((line.workload, line.what, bound, measured, verdict(line.reason, holds=line.holds)))
     header = ("line", "what", "promised", "measured", "kept")
     return Sheet(f"Promises against peers and limits, memory {memory}", header, tuple(rows), frozenset(header))
 

@@ -406,7 +406,7 @@ class _Run:
         b, step = self.b, 1 if runs_in_steps(kernel) else COLUMN_STEP
         threads = b.load("i64", abi.field(b, self.ctx, abi.CTX_THREADS))
         parts = b.intrinsic("smax", b.mul(threads, i64(2)), i64(1))
-        wanted = b.intrinsic("smax", grain, b.udiv(b.add(count, b.sub(parts, i64(1))) if step == 1 else count, parts))
+        wanted = b.intrinsic("smax", grain, b.udiv(b.add(count, b.sub(parts, i64(1))), parts))
         strip = strip_of(kernel, self.buffers)
         if not isinstance(strip, int) or strip > STRIP:
             width = smin(kernel.outer[-1].extent, SIDE_BY_SIDE)

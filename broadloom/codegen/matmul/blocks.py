@@ -15,8 +15,8 @@ from broadloom.symbolic import Size, product
 TILE_OVERHEAD = 24.0  # cycles of a tile beside its multiplications
 FEW_TILES = 32  # tiles of rows up to which the last gets code of its own
 DEAR_EDGE = 0.06  # where LLVM takes longer than many calls
-SMALL = 256**3  # multiplications up to which LLVM takes longer than a thousand calls, and the code of an edge is
-SMALL_EDGE = 0.018  # worth this share: tiles that leave none were measured to take as long, within a hundredth
+SMALL = 256**3  # multiplications up to which LLVM takes longer than a thousand calls
+SMALL_EDGE = 0.018  # share of these that an edge's code is worth: tiles that leave none take as long, or 1 % more
 TASK_ROWS = 64
 CACHED_SHARE = 4  # of the last cache, what one packed operand may take
 

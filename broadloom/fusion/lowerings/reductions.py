@@ -15,7 +15,7 @@ from broadloom.fusion.bands import FEWEST_COLUMNS as BANDS_FROM
 from broadloom.fusion.bands import is_of_parts
 from broadloom.fusion.boxes import Index, Inlining, StorageBox, TensorBox, contiguous, flat_index
 from broadloom.fusion.handlers import accesses, instructions_of
-from broadloom.fusion.ir import Accumulator, Buffer, Indirect, Layout, Load, Loop, ReductionKind
+from broadloom.fusion.ir import Accumulator, Body, Buffer, Indirect, Layout, Load, Loop, ReductionKind
 from broadloom.fusion.loops import by_step
 from broadloom.fusion.lower import Lowering, loop_nest
 from broadloom.fusion.vectors import stride
@@ -223,17 +223,22 @@ def _is_for_bands(
     columns, rows = x.shape[across[0]], x.shape[reduced[0]]
     if not isinstance(columns, int) or not isinstance(rows, int) or columns < BANDS_FROM:
         return False
-    index = loop_nest(x.shape, "i")[1]
+    _, index, body = _reading(state, x)
     column, row = index[across[0]], index[reduced[0]]
     assert isinstance(column, Symbol) and isinstance(row, Symbol)
+    steps = [(stride(a.index, column), stride(a.index, row)) for a in accesses(body)]
+    whole = all(c in (0, 1) and isinstance(r, int) and (c == 0 or r == 0 or r >= columns) for c, r in steps)
+    return whole and not any(isinstance(i, Indirect) for i in instructions_of(body))
+
+
+def _reading(state: Lowering, x: TensorBox) -> tuple[Sequence[Loop], Index, Body]:
+    """Loops over all of a box, the index that they make, and what it takes to make the element there."""
+    loops, index = loop_nest(x.shape, "i")
 
     def load(ops: Inlining) -> None:
         x.load(ops, index)
 
-    body = state.record(load).body()
-    steps = [(stride(a.index, column), stride(a.index, row)) for a in accesses(body)]
-    whole = all(c in (0, 1) and isinstance(r, int) and (c == 0 or r == 0 or r >= columns) for c, r in steps)
-    return whole and not any(isinstance(i, Indirect) for i in instructions_of(body))
+    return loops, index, state.record(load).body()
 
 
 def _abreast(state: Lowering, x: TensorBox, fold: DType, kept: Sequence[int], reduced: Sequence[int]) -> int:
@@ -243,12 +248,8 @@ def _abreast(state: Lowering, x: TensorBox, fold: DType, kept: Sequence[int], re
     if len(reduced) != 1 or not isinstance(columns, int) or columns < FEWEST_COLUMNS:
         return 1
     rows = ABREAST // (columns * max(x.dtype.itemsize, fold.itemsize))
-    loops, index = loop_nest(x.shape, "i")
-
-    def load(ops: Inlining) -> None:
-        x.load(ops, index)
-
-    found = [a.index for a in accesses(state.record(load).body())]
+    loops, index, body = _reading(state, x)
+    found = [a.index for a in accesses(body)]
     extents = {loop.variable: loop.extent for loop in loops}
 
     (row,) = (v for a in reduced if isinstance(v := index[a], Symbol))
